@@ -13,6 +13,7 @@ CREATE TABLE "outbox_event" (
     "state" TEXT NOT NULL DEFAULT 'PENDING',
     "due_at" TIMESTAMPTZ(6) NOT NULL DEFAULT CURRENT_TIMESTAMP,
     "attempts" INTEGER NOT NULL DEFAULT 0,
+    "releases" INTEGER NOT NULL DEFAULT 0,
     "claim_token" UUID,
     "lease_until" TIMESTAMPTZ(6),
     "published_at" TIMESTAMPTZ(6),
@@ -64,6 +65,7 @@ COMMENT ON COLUMN "outbox_event"."recorded_at" IS 'When the row was inserted (cl
 COMMENT ON COLUMN "outbox_event"."state" IS 'PENDING until settled; a claimed row stays PENDING with its lease in the future. PUBLISHED. PARKED: waits for a person.';
 COMMENT ON COLUMN "outbox_event"."due_at" IS 'Not claimed before this time.';
 COMMENT ON COLUMN "outbox_event"."attempts" IS 'Claims so far that may have sent it; counted at claim time, so an event that kills its relay is counted too.';
+COMMENT ON COLUMN "outbox_event"."releases" IS 'Times released with back-off; sets how long the next back-off is. An outage raises this, not attempts.';
 COMMENT ON COLUMN "outbox_event"."claim_token" IS 'Fence: settling changes the row only where this still matches.';
 COMMENT ON COLUMN "outbox_event"."lease_until" IS 'Until when the claim counts; an expired lease needs no clean-up.';
 COMMENT ON COLUMN "outbox_event"."published_at" IS 'When the relay acknowledged it; retention counts from here.';

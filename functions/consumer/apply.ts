@@ -1,0 +1,106 @@
+import { describeError, TerminalError } from '../shared/errors.ts';
+import { storeOf, type RootClient, type Store, type TransactionClient } from '../shared/store.ts';
+import type { ReceivedEvent } from '../outbox/event.ts';
+
+/** What an effect is: writes through `tx` that belong to one event. Anything else it does may happen more than once. */
+export type Effect<Tx> = (tx: Tx, event: ReceivedEvent) => Promise<unknown>;
+
+/** A valid event, the effect that its type has, and the ledger's key for it. */
+export interface Applicable<Tx> {
+  readonly event: ReceivedEvent;
+  readonly effect: Effect<Tx>;
+}
+
+/** `duplicate` is success: the effect was applied before. `retry` may succeed later, `terminal` never will. */
+export type ApplyOutcome =
+  | { readonly kind: 'applied' | 'duplicate' }
+  | { readonly kind: 'retry' | 'terminal'; readonly reason: string };
+
+/** How to open a transaction, and in whose name the ledger is kept. */
+export interface Ledger<Tx extends TransactionClient> {
+  readonly consumer: string;
+  readonly prisma: RootClient<Tx>;
+  /** Milliseconds; above the time left of the invocation, so that this limit is never the first to fire. */
+  readonly timeoutMs: number;
+}
+
+// Rows come sorted, so that two batches with the same events wait for each other instead of deadlocking.
+const ENTER = `
+INSERT INTO applied_event (consumer, source, event_id)
+SELECT $1, e.source, e.event_id FROM unnest($2::text[], $3::uuid[]) AS e(source, event_id)
+ORDER BY e.source, e.event_id
+ON CONFLICT DO NOTHING
+RETURNING source, event_id AS id`;
+
+const STILL_ENTERED = `
+SELECT count(*)::int AS entered FROM applied_event
+WHERE consumer = $1 AND (source, event_id) IN (SELECT * FROM unnest($2::text[], $3::uuid[]))`;
+
+/**
+ * Applies one event exactly once: its ledger row and its effect commit together or not at all.
+ * Never throws; what went wrong is in the outcome.
+ */
+export async function applyOne<Tx extends TransactionClient>(
+  ledger: Ledger<Tx>,
+  applicable: Applicable<Tx>,
+): Promise<ApplyOutcome> {
+  try {
+    const applied = await applyTogether(ledger, [applicable]);
+    return { kind: applied.size === 1 ? 'applied' : 'duplicate' };
+  } catch (error) {
+    const terminal = error instanceof TerminalError || (error as Error | null)?.name === 'TerminalError';
+    return { kind: terminal ? 'terminal' : 'retry', reason: describeError(error) };
+  }
+}
+
+/**
+ * Applies several events in one transaction, in the order given: all of them or none.
+ *
+ * @returns those that were applied; the others had been applied before
+ * @throws whatever an effect or the database threw; then nothing of any of them was written
+ */
+export async function applyTogether<Tx extends TransactionClient>(
+  { consumer, prisma, timeoutMs }: Ledger<Tx>,
+  applicables: readonly Applicable<Tx>[],
+): Promise<Set<Applicable<Tx>>> {
+  return prisma.$transaction(
+    async (tx) => {
+      const store = storeOf(tx);
+      const rows = await store.query<LedgerKey>(ENTER, ledgerKeys(consumer, applicables));
+      const entered = new Set(rows.map(keyOf));
+      // `delete`, not `has`: the second of two equal events in one batch finds its key taken.
+      const fresh = applicables.filter(({ event }) => entered.delete(keyOf(event)));
+      for (const { effect, event } of fresh) await effect(tx, event);
+      if (fresh.length > 0) await proveAlive(store, consumer, fresh);
+      return new Set(fresh);
+    },
+    { maxWait: timeoutMs, timeout: timeoutMs },
+  );
+}
+
+/**
+ * An effect may have swallowed an error, and COMMIT would then roll back without saying so; or it ended the
+ * transaction itself. Either way the ledger rows cannot be read back here.
+ */
+async function proveAlive<Tx>(
+  store: Store,
+  consumer: string,
+  fresh: readonly Applicable<Tx>[],
+): Promise<void> {
+  const [row] = await store.query<{ entered: number }>(STILL_ENTERED, ledgerKeys(consumer, fresh));
+  if (row?.entered !== fresh.length) {
+    throw new Error(
+      'an effect ended the transaction that holds its ledger row; it may only use the tx it is given',
+    );
+  }
+}
+
+type LedgerKey = Pick<ReceivedEvent, 'source' | 'id'>;
+
+const keyOf = ({ source, id }: LedgerKey) => `${id} ${source}`;
+
+const ledgerKeys = <Tx>(consumer: string, applicables: readonly Applicable<Tx>[]) => [
+  consumer,
+  applicables.map(({ event }) => event.source),
+  applicables.map(({ event }) => event.id),
+];

@@ -1,0 +1,88 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
+// oxlint-disable-next-line import/no-named-as-default -- its types export only the default
+import middy, { type MiddlewareObj } from '@middy/core';
+import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import type { EventTypes, ReceivedOf, Schemas } from '../outbox/event.ts';
+import { invocationTimeLeft } from '../shared/deadline.ts';
+import { reportLine } from '../shared/report.ts';
+import type { RootClient, TransactionClient } from '../shared/store.ts';
+import type { Effect } from './apply.ts';
+import { applyBatch } from './batch.ts';
+import type { ConsumerConfig } from './config.ts';
+import type { ConsumerParts } from './parts.ts';
+import { countOutcomes, settleRecords } from './settle.ts';
+
+/** Of the invocation, kept for what follows the last record. */
+const SETTLE_MARGIN_MS = 1_000;
+
+/** What a consumer is made of. */
+export interface ConsumerOptions<S extends Schemas, Tx extends TransactionClient> {
+  /** Its name in the ledger; another name applies every event again. */
+  readonly name: string;
+  /** The declared event types. */
+  readonly events: EventTypes<S>;
+  /** What to do for each type, through `tx` alone. A type without an effect is terminal. */
+  readonly effects: {
+    readonly [T in keyof S & string]?: (tx: Tx, event: ReceivedOf<S, T>) => Promise<unknown>;
+  };
+  readonly prisma: RootClient<Tx>;
+  readonly config: ConsumerConfig;
+  /** `batch` puts a whole batch into one transaction (faster), and falls back to one per record on any error. */
+  readonly transactionPer?: 'record' | 'batch';
+  /** middy middlewares around the batch. */
+  readonly middlewares?: readonly MiddlewareObj<SQSEvent, SQSBatchResponse>[];
+  readonly sqs?: SQSClient;
+}
+
+/**
+ * Makes the Lambda handler of a consumer: each record's effect is applied exactly once, however often it is delivered.
+ * A record that failed is reported alone; the response is always built here, so nothing that failed is ever deleted.
+ *
+ * @throws (the handler) when the event is not from SQS or a middleware failed or replaced the response: the whole batch
+ *   is then delivered again, and what was applied is recognised
+ */
+export function consumer<S extends Schemas, Tx extends TransactionClient>(options: ConsumerOptions<S, Tx>) {
+  const { name, events, effects, prisma, config, transactionPer = 'record', middlewares = [] } = options;
+  const parts: ConsumerParts<Tx> = {
+    name,
+    types: events,
+    // Each effect is called only with an event of its own type, checked against that type's schema.
+    effects: effects as Readonly<Record<string, Effect<Tx> | undefined>>,
+    prisma,
+    config,
+    transactionPer,
+    sqs: options.sqs ?? new SQSClient({ maxAttempts: 2 }),
+    report: reportLine,
+    random: Math.random,
+  };
+  const ours = new WeakSet<SQSBatchResponse>();
+  const wrapped = middy<SQSEvent, SQSBatchResponse>(async (event: SQSEvent, context: Context) => {
+    const response = await handleBatch(parts, event, context);
+    ours.add(response);
+    return response;
+  }).use([...middlewares]);
+
+  return async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
+    const response = await wrapped(event, context);
+    // An empty answer would delete every message of the batch.
+    if (!ours.has(response)) throw new Error(`consumer ${name}: a middleware replaced the batch response`);
+    return response;
+  };
+}
+
+async function handleBatch<Tx extends TransactionClient>(
+  parts: ConsumerParts<Tx>,
+  event: SQSEvent,
+  context: Context,
+): Promise<SQSBatchResponse> {
+  const records = event?.Records;
+  if (!Array.isArray(records) || records.some((record) => !record?.messageId)) {
+    throw new TypeError(`consumer ${parts.name}: expected an SQS event with Records, each with a messageId`);
+  }
+  const began = performance.now();
+  const results = await applyBatch(parts, records, invocationTimeLeft(context, SETTLE_MARGIN_MS));
+  const failed = await settleRecords(parts, results);
+  const milliseconds = Math.round(performance.now() - began);
+  parts.report('consumer.batch', { consumer: parts.name, ...countOutcomes(results), milliseconds });
+  return { batchItemFailures: failed.map(({ messageId }) => ({ itemIdentifier: messageId })) };
+}

@@ -1,0 +1,29 @@
+import type { Context } from 'aws-lambda';
+import { fileURLToPath } from 'node:url';
+import { databaseUrl, readConfig } from '../shared/config.ts';
+import { reportLine } from '../shared/report.ts';
+import { deployMigrations } from './migrate.ts';
+
+/** The zip keeps the repository's layout, so the folder is in the same place on Lambda and in a checkout. */
+const directory = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
+
+const config = readConfig(
+  { databaseUrl: databaseUrl.describe('Connection string of a role that may create tables.') },
+  process.env,
+);
+
+/**
+ * Applies the packaged migrations. Invoke it once per deploy: `serverless invoke --function migrate`. The event's
+ * content does not matter.
+ *
+ * @returns the names of the migrations applied now, in order.
+ * @throws as `deployMigrations` does.
+ */
+export async function handler(_event: unknown, _context: Context): Promise<{ applied: string[] }> {
+  const applied = await deployMigrations({
+    connectionString: config.databaseUrl,
+    directory,
+    log: (message) => reportLine('migrate', { message }),
+  });
+  return { applied };
+}

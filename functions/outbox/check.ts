@@ -1,0 +1,76 @@
+import { validate as isUuid } from 'uuid';
+import { InvalidEventError } from '../shared/errors.ts';
+import { escapeNoncharacters, isName, NAME } from './envelope.ts';
+import type { EventInput } from './event.ts';
+
+const DESTINATION = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const ATTRIBUTES = new Set(['type', 'payload', 'source', 'destination', 'id', 'dueAt', 'delaySeconds']);
+/** Ten years: a longer delay is a unit mistaken for another. */
+const MAX_DELAY_SECONDS = 315_360_000;
+
+/**
+ * Checks everything about an event but its payload.
+ *
+ * @param at its path in messages, such as `events[2]`
+ * @throws InvalidEventError naming the field
+ */
+export function checkAttributes(event: EventInput, at: string): void {
+  if (typeof event !== 'object' || event === null) throw new InvalidEventError(at, 'expected an object');
+  const refuse = (field: string, problem: string): never => {
+    throw new InvalidEventError(`${at}.${field}`, problem);
+  };
+  const unknown = Object.keys(event).find((key) => !ATTRIBUTES.has(key));
+  if (unknown) refuse(unknown, `no such attribute; expected one of ${[...ATTRIBUTES].join(', ')}`);
+  const { id, type, source, destination, dueAt, delaySeconds } = event;
+  if (!isName(type)) refuse('type', `expected ${NAME}`);
+  if (!isName(source)) refuse('source', `expected ${NAME}`);
+  if (typeof destination !== 'string' || !DESTINATION.test(destination)) {
+    refuse('destination', 'expected 1 to 64 letters, digits, hyphens or underscores');
+  }
+  if (id !== undefined && !isUuid(id)) refuse('id', `expected a UUID, got ${JSON.stringify(id)}`);
+  if (dueAt !== undefined && delaySeconds !== undefined)
+    refuse('delaySeconds', 'give dueAt or this, not both');
+  if (dueAt !== undefined && !(dueAt instanceof Date && isSaneYear(dueAt))) {
+    refuse('dueAt', 'expected a Date between the years 1970 and 9999');
+  }
+  if (delaySeconds !== undefined && !(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
+    refuse('delaySeconds', `expected a number of seconds from 0 to ${MAX_DELAY_SECONDS}`);
+  }
+}
+
+// An invalid Date compares false with everything.
+const isSaneYear = (date: Date) => date.getTime() >= 0 && date.getUTCFullYear() <= 9999;
+
+/**
+ * The text that is stored and sent: `JSON.stringify`, with the two characters escaped that SQS refuses.
+ *
+ * @throws InvalidEventError naming the path of a BigInt, or saying why the value has no JSON text
+ */
+export function payloadText(payload: unknown, at: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(payload);
+  } catch (cause) {
+    const path = pathOfBigInt(payload, `${at}.payload`);
+    if (path) {
+      throw new InvalidEventError(path, 'is a BigInt, which JSON cannot hold; give a string or a number', {
+        cause,
+      });
+    }
+    throw new InvalidEventError(`${at}.payload`, `has no JSON text (${(cause as Error).message})`, { cause });
+  }
+  if (text === undefined)
+    throw new InvalidEventError(`${at}.payload`, `is ${typeof payload}, not a JSON value`);
+  return escapeNoncharacters(text);
+}
+
+function pathOfBigInt(value: unknown, path: string, seen = new Set<unknown>()): string | undefined {
+  if (typeof value === 'bigint') return path;
+  if (typeof value !== 'object' || value === null || seen.has(value)) return undefined;
+  seen.add(value);
+  for (const [key, inner] of Object.entries(value)) {
+    const found = pathOfBigInt(inner, Array.isArray(value) ? `${path}[${key}]` : `${path}.${key}`, seen);
+    if (found) return found;
+  }
+  return undefined;
+}

@@ -1,0 +1,28 @@
+/** What one tick did, in rows. */
+export interface TickCounts {
+  /** Claims won. A row claimed twice in a tick counts twice. */
+  claimed: number;
+  /** Accepted by a queue. */
+  published: number;
+  /** Written as published; the rest of `published` was fenced out. */
+  acknowledged: number;
+  /** Settled too late: the claim had been lost, and the row was left alone. */
+  fencedOut: number;
+  /** Given back, with back-off or untried. */
+  released: number;
+  /** Given up to a person. */
+  parked: number;
+  /** Sent without an answer in time; left to their lease. */
+  unanswered: number;
+}
+
+/** All zero. */
+export const noCounts = (): TickCounts => ({
+  claimed: 0,
+  published: 0,
+  acknowledged: 0,
+  fencedOut: 0,
+  released: 0,
+  parked: 0,
+  unanswered: 0,
+});

@@ -1,0 +1,37 @@
+/** Two families: what may succeed on a later try (any other error) and what never will. */
+
+/** Thrown by an effect when no retry can help: the event goes to the dead-letter queue at once, with this message as its reason. */
+export class TerminalError extends Error {
+  override readonly name = 'TerminalError';
+}
+
+/** An event that cannot be recorded; nothing was sent to the database. `field` is its path, such as `events[2].payload.total`. */
+export class InvalidEventError extends Error {
+  override readonly name = 'InvalidEventError';
+  readonly field: string;
+
+  constructor(field: string, problem: string, options?: ErrorOptions) {
+    super(`${field}: ${problem}`, options);
+    this.field = field;
+  }
+}
+
+/** A setting that is missing, malformed, unknown or in contradiction with another; stops the cold start. */
+export class ConfigurationError extends Error {
+  override readonly name = 'ConfigurationError';
+
+  constructor(problems: readonly string[]) {
+    super(`Configuration refused:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
+  }
+}
+
+/** A one-line account of any thrown value, with its causes, at most `max` characters. */
+export function describeError(error: unknown, max = 500): string {
+  const parts: string[] = [];
+  for (let at: unknown = error; at && parts.length < 4; at = (at as { cause?: unknown }).cause) {
+    const { name, code, message } = at as Record<string, unknown>;
+    const label = [name, code].filter((word) => typeof word === 'string' && word !== 'Error').join(' ');
+    parts.push([label, at instanceof Error ? message : String(at)].filter(Boolean).join(': '));
+  }
+  return (parts.join(' < ') || String(error)).replace(/\s+/g, ' ').slice(0, max);
+}
