@@ -1,3 +1,4 @@
+import { inTime, type TimeLeft } from '../shared/deadline.ts';
 import { describeError, TerminalError } from '../shared/errors.ts';
 import { storeOf, type RootClient, type Store, type TransactionClient } from '../shared/store.ts';
 import type { ReceivedEvent } from '../outbox/event.ts';
@@ -22,7 +23,12 @@ export interface Ledger<Tx extends TransactionClient> {
   readonly prisma: RootClient<Tx>;
   /** Milliseconds; above the time left of the invocation, so that this limit is never the first to fire. */
   readonly timeoutMs: number;
+  /** An effect that is not done when this is over is rolled back. */
+  readonly timeLeft: TimeLeft;
 }
+
+/** How long a rollback may take before nobody waits for it any more. */
+const ROLLBACK_MS = 300;
 
 // Rows come sorted, so that two batches with the same events wait for each other instead of deadlocking.
 const ENTER = `
@@ -34,7 +40,8 @@ RETURNING source, event_id AS id`;
 
 const STILL_ENTERED = `
 SELECT count(*)::int AS entered FROM applied_event
-WHERE consumer = $1 AND (source, event_id) IN (SELECT * FROM unnest($2::text[], $3::uuid[]))`;
+WHERE consumer = $1 AND (source, event_id) IN (SELECT * FROM unnest($2::text[], $3::uuid[]))
+  AND xmin = pg_current_xact_id()::xid`;
 
 /**
  * Applies one event exactly once: its ledger row and its effect commit together or not at all.
@@ -57,30 +64,32 @@ export async function applyOne<Tx extends TransactionClient>(
  * Applies several events in one transaction, in the order given: all of them or none.
  *
  * @returns those that were applied; the others had been applied before
- * @throws whatever an effect or the database threw; then nothing of any of them was written
+ * @throws whatever an effect or the database threw, or that the time was over; then nothing of any of them was written
  */
 export async function applyTogether<Tx extends TransactionClient>(
-  { consumer, prisma, timeoutMs }: Ledger<Tx>,
+  { consumer, prisma, timeoutMs, timeLeft }: Ledger<Tx>,
   applicables: readonly Applicable<Tx>[],
 ): Promise<Set<Applicable<Tx>>> {
-  return prisma.$transaction(
+  const work = prisma.$transaction(
     async (tx) => {
       const store = storeOf(tx);
       const rows = await store.query<LedgerKey>(ENTER, ledgerKeys(consumer, applicables));
       const entered = new Set(rows.map(keyOf));
       // `delete`, not `has`: the second of two equal events in one batch finds its key taken.
       const fresh = applicables.filter(({ event }) => entered.delete(keyOf(event)));
-      for (const { effect, event } of fresh) await effect(tx, event);
+      for (const { effect, event } of fresh) await inTime(effect(tx, event), timeLeft);
       if (fresh.length > 0) await proveAlive(store, consumer, fresh);
       return new Set(fresh);
     },
     { maxWait: timeoutMs, timeout: timeoutMs },
   );
+  // A statement that hangs keeps the rollback waiting too.
+  return inTime(Promise.resolve(work), () => timeLeft() + ROLLBACK_MS);
 }
 
 /**
  * An effect may have swallowed an error, and COMMIT would then roll back without saying so; or it ended the
- * transaction itself. Either way the ledger rows cannot be read back here.
+ * transaction itself. Either way no ledger row of this very transaction can be read back here.
  */
 async function proveAlive<Tx>(
   store: Store,

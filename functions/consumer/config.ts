@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { address, databaseShape, integer, positive, readConfig, type Environment } from '../shared/config.ts';
 
 /** A consumer's settings; `npm test` holds the README's table against their descriptions. */

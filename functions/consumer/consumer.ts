@@ -14,6 +14,8 @@ import { countOutcomes, settleRecords } from './settle.ts';
 
 /** Of the invocation, kept for what follows the last record. */
 const SETTLE_MARGIN_MS = 1_000;
+/** Of that, kept for the answer itself. */
+const ANSWER_MARGIN_MS = 200;
 
 /** What a consumer is made of. */
 export interface ConsumerOptions<S extends Schemas, Tx extends TransactionClient> {
@@ -55,17 +57,23 @@ export function consumer<S extends Schemas, Tx extends TransactionClient>(option
     report: reportLine,
     random: Math.random,
   };
-  const ours = new WeakSet<SQSBatchResponse>();
+  /** Our responses, and the records that each speaks for. */
+  const ours = new WeakMap<SQSBatchResponse, ReadonlySet<unknown>>();
   const wrapped = middy<SQSEvent, SQSBatchResponse>(async (event: SQSEvent, context: Context) => {
     const response = await handleBatch(parts, event, context);
-    ours.add(response);
+    ours.set(response, new Set(event.Records.map(({ messageId }) => messageId)));
     return response;
   }).use([...middlewares]);
 
   return async (event: SQSEvent, context: Context): Promise<SQSBatchResponse> => {
+    const delivered = Array.isArray(event?.Records) ? event.Records.map((record) => record?.messageId) : [];
     const response = await wrapped(event, context);
-    // An empty answer would delete every message of the batch.
-    if (!ours.has(response)) throw new Error(`consumer ${name}: a middleware replaced the batch response`);
+    const handled = ours.get(response);
+    // Lambda deletes every message that the response does not name.
+    if (!handled) throw new Error(`consumer ${name}: a middleware replaced the batch response`);
+    if (delivered.some((id) => !handled.has(id))) {
+      throw new Error(`consumer ${name}: a middleware took records out of the batch`);
+    }
     return response;
   };
 }
@@ -81,8 +89,11 @@ async function handleBatch<Tx extends TransactionClient>(
   }
   const began = performance.now();
   const results = await applyBatch(parts, records, invocationTimeLeft(context, SETTLE_MARGIN_MS));
-  const failed = await settleRecords(parts, results);
+  const failed = await settleRecords(parts, results, invocationTimeLeft(context, ANSWER_MARGIN_MS));
   const milliseconds = Math.round(performance.now() - began);
   parts.report('consumer.batch', { consumer: parts.name, ...countOutcomes(results), milliseconds });
-  return { batchItemFailures: failed.map(({ messageId }) => ({ itemIdentifier: messageId })) };
+  const failures = failed.map(({ messageId }) => ({ itemIdentifier: messageId }));
+  // Frozen: a middleware that took a failure out of it would have its message deleted.
+  Object.freeze(failures);
+  return Object.freeze({ batchItemFailures: failures });
 }

@@ -1,5 +1,8 @@
 import { SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
+import { describeError } from '../shared/errors.ts';
+import type { TransactionClient } from '../shared/store.ts';
+import type { ConsumerParts } from './parts.ts';
 
 /** SQS's limit on the attributes of one message; three of them are ours. */
 const MAX_ATTRIBUTES = 10;
@@ -11,11 +14,12 @@ const MAX_ATTRIBUTES = 10;
  *
  * @throws when SQS did not take it; the record must then stay where it is
  */
-export async function deadLetter(
+async function deadLetter(
   sqs: SQSClient,
   queueUrl: string,
   record: SQSRecord,
   { consumer, reason }: { readonly consumer: string; readonly reason: string },
+  abortSignal: AbortSignal,
 ): Promise<void> {
   const own = Object.entries(record.messageAttributes ?? {})
     .filter(([name]) => !name.startsWith('outbox-'))
@@ -36,7 +40,13 @@ export async function deadLetter(
         'outbox-consumer': text(consumer),
         'outbox-message-id': text(record.messageId),
       },
+      // The dead-letter queue of a FIFO queue is FIFO too; a record buried twice within minutes is one dead letter.
+      ...(queueUrl.endsWith('.fifo') && {
+        MessageGroupId: record.attributes.MessageGroupId ?? record.messageId,
+        MessageDeduplicationId: record.messageId,
+      }),
     }),
+    { abortSignal },
   );
 }
 
@@ -45,4 +55,29 @@ function text(value: string): MessageAttributeValue {
   // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
   const clean = value.toWellFormed().replace(/[\u0000-\u0008\u000B\u000C\u000E-\u001F\uFFFE\uFFFF]/g, '�');
   return { DataType: 'String', StringValue: clean || '(none)' };
+}
+
+/**
+ * Sends a record to the consumer's dead-letter queue, if it has one.
+ *
+ * @returns whether that queue has taken it; else the record stays where it is
+ */
+export async function bury<Tx extends TransactionClient>(
+  { name: consumer, config, sqs, report }: ConsumerParts<Tx>,
+  record: SQSRecord,
+  reason: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (config.deadLetterQueueUrl === undefined) return false;
+  try {
+    await deadLetter(sqs, config.deadLetterQueueUrl, record, { consumer, reason }, signal);
+    return true;
+  } catch (error) {
+    report('consumer.dead_letter_failed', {
+      consumer,
+      messageId: record.messageId,
+      error: describeError(error),
+    });
+    return false;
+  }
 }

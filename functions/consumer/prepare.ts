@@ -9,6 +9,9 @@ export type Prepared<Tx> =
   | { readonly record: SQSRecord; readonly applicable: Applicable<Tx> }
   | { readonly record: SQSRecord; readonly outcome: ApplyOutcome };
 
+/** A schema may say more than SQS, or a log line, has room for. */
+const MAX_REASON = 500;
+
 /**
  * Reads and validates one record. What can never be applied (not an envelope, a type without an effect, data that its
  * schema refuses) is terminal, with the reason. Never throws.
@@ -18,7 +21,10 @@ export async function prepare<Tx>(
   types: EventTypes,
   effects: Readonly<Record<string, Effect<Tx> | undefined>>,
 ): Promise<Prepared<Tx>> {
-  const terminal = (reason: string): Prepared<Tx> => ({ record, outcome: { kind: 'terminal', reason } });
+  const terminal = (reason: string): Prepared<Tx> => ({
+    record,
+    outcome: { kind: 'terminal', reason: reason.slice(0, MAX_REASON) },
+  });
   try {
     const read = readEnvelope(record.body);
     if ('problem' in read) return terminal(`InvalidEnvelope: ${read.problem}`);

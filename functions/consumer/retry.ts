@@ -13,7 +13,8 @@ export interface Redelivery {
 
 /** A redelivery whose delay grows with every receive of the record. */
 export function growing(record: SQSRecord, backoff: Backoff, random: number): Redelivery {
-  const receives = Number(record.attributes?.ApproximateReceiveCount) || 1;
+  const count: unknown = record.attributes?.ApproximateReceiveCount;
+  const receives = (typeof count === 'string' && Number(count)) || 1;
   return { record, delaySeconds: Math.round(backoffSeconds(receives, backoff, random)) };
 }
 
@@ -26,6 +27,7 @@ export async function redeliver(
   sqs: SQSClient,
   queueUrl: string,
   redeliveries: readonly Redelivery[],
+  abortSignal: AbortSignal,
 ): Promise<void> {
   for (let at = 0; at < redeliveries.length; at += MAX_ENTRIES) {
     const Entries = redeliveries.slice(at, at + MAX_ENTRIES).map(({ record, delaySeconds }, index) => ({
@@ -33,6 +35,6 @@ export async function redeliver(
       ReceiptHandle: record.receiptHandle,
       VisibilityTimeout: delaySeconds,
     }));
-    await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }));
+    await sqs.send(new ChangeMessageVisibilityBatchCommand({ QueueUrl: queueUrl, Entries }), { abortSignal });
   }
 }

@@ -1,10 +1,13 @@
 import type { SQSRecord } from 'aws-lambda';
+import { abortAfter, type TimeLeft } from '../shared/deadline.ts';
 import { describeError } from '../shared/errors.ts';
 import type { TransactionClient } from '../shared/store.ts';
-import type { RecordResult } from './batch.ts';
-import { deadLetter } from './deadletter.ts';
+import { isDone, type RecordResult } from './batch.ts';
 import type { ConsumerParts } from './parts.ts';
-import { growing, redeliver, type Redelivery } from './retry.ts';
+import { growing, redeliver } from './retry.ts';
+
+/** A queue that does not answer is given up after this, or sooner when the time is short. */
+const CALL_TIMEOUT_MS = 5_000;
 
 /** What one batch did, in records. */
 export interface BatchCounts {
@@ -35,64 +38,30 @@ export function countOutcomes(results: readonly RecordResult[]): BatchCounts {
 }
 
 /**
- * Does what each outcome asks for: terminal records go to the dead-letter queue, failed ones get their delay.
+ * Gives the records that are not done with their delays: growing for those that failed, none for those not begun.
  *
  * @returns the records that must stay in the queue
  */
 export async function settleRecords<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
+  { name: consumer, config, random, report, sqs }: ConsumerParts<Tx>,
   results: readonly RecordResult[],
+  timeLeft: TimeLeft,
 ): Promise<SQSRecord[]> {
-  const { name: consumer, config, report } = parts;
-  const stay: Redelivery[] = [];
-  for (const result of results) stay.push(...(await redeliveryOf(parts, result)));
+  const backoff = { baseSeconds: config.retryBaseSeconds, maxSeconds: config.retryMaxSeconds };
+  for (const { record, outcome } of results) {
+    if (!('reason' in outcome)) continue;
+    const { kind, reason } = outcome;
+    report('consumer.record', { consumer, outcome: kind, messageId: record.messageId, reason });
+  }
+  const again = results
+    .filter((result) => !isDone(result))
+    .map(({ record, outcome }) =>
+      outcome.kind === 'unstarted' ? { record, delaySeconds: 0 } : growing(record, backoff, random()),
+    );
   try {
-    await redeliver(parts.sqs, config.queueUrl, stay);
+    await redeliver(sqs, config.queueUrl, again, abortAfter(Math.min(CALL_TIMEOUT_MS, timeLeft())));
   } catch (error) {
-    report('consumer.delay_lost', { consumer, records: stay.length, error: describeError(error) });
+    report('consumer.delay_lost', { consumer, records: again.length, error: describeError(error) });
   }
-  return stay.map(({ record }) => record);
-}
-
-/** One redelivery, or none when the record is done with. */
-async function redeliveryOf<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
-  { record, outcome }: RecordResult,
-): Promise<Redelivery[]> {
-  const { name: consumer, config, random, report } = parts;
-  switch (outcome.kind) {
-    case 'applied':
-    case 'duplicate':
-      return [];
-    case 'unstarted':
-      return [{ record, delaySeconds: 0 }];
-    case 'terminal':
-    case 'retry': {
-      const { kind, reason } = outcome;
-      report('consumer.record', { consumer, outcome: kind, messageId: record.messageId, reason });
-      if (kind === 'terminal' && (await buried(parts, record, reason))) return [];
-      const backoff = { baseSeconds: config.retryBaseSeconds, maxSeconds: config.retryMaxSeconds };
-      return [growing(record, backoff, random())];
-    }
-  }
-}
-
-/** Whether the dead-letter queue has taken it; without one, or if it did not, the record stays in its queue. */
-async function buried<Tx extends TransactionClient>(
-  { name: consumer, config, sqs, report }: ConsumerParts<Tx>,
-  record: SQSRecord,
-  reason: string,
-): Promise<boolean> {
-  if (config.deadLetterQueueUrl === undefined) return false;
-  try {
-    await deadLetter(sqs, config.deadLetterQueueUrl, record, { consumer, reason });
-    return true;
-  } catch (error) {
-    report('consumer.dead_letter_failed', {
-      consumer,
-      messageId: record.messageId,
-      error: describeError(error),
-    });
-    return false;
-  }
+  return again.map(({ record }) => record);
 }

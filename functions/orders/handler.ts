@@ -2,28 +2,40 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from 'aws-lambda';
 import { orderEvents } from '../events/order.ts';
 import { nudger } from '../outbox/nudge.ts';
-import { address, databaseShape, readConfig } from '../shared/config.ts';
 import { connect } from '../shared/database.ts';
-import { placeOrder } from './place.ts';
+import { ordersConfig } from './config.ts';
+import { advanceOrder, placeOrder, type Outcome, type Step } from './place.ts';
 
-const config = readConfig(
-  { ...databaseShape, tickQueueUrl: address.describe('The tick queue, for the nudge after a commit.') },
-  process.env,
-);
+const config = ordersConfig(process.env);
 const prisma = connect(config);
 const nudge = nudger({ sqs: new SQSClient({ maxAttempts: 1 }), tickQueueUrl: config.tickQueueUrl });
 const schema = orderEvents.schemas['order.placed'];
+const STEPS: Readonly<Record<string, Step>> = {
+  'POST /orders/{orderId}/payment': 'paid',
+  'POST /orders/{orderId}/shipment': 'shipped',
+};
 
-/** POST /orders: 201 for a new order, 200 for one that was posted before, 400 naming the field that is wrong. */
+/**
+ * POST /orders, /orders/{orderId}/payment and /orders/{orderId}/shipment: 201 for what is new, 200 for what was done
+ * before, 400 naming the field that is wrong, 409 for a step out of turn.
+ */
 export async function handler(event: APIGatewayProxyEventV2): Promise<APIGatewayProxyStructuredResultV2> {
-  const parsed = schema.safeParse(readBody(event));
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues;
-    return answer(400, { error: issue?.message, field: issue?.path.join('.') || 'body' });
+  const step = STEPS[event.routeKey];
+  if (step) {
+    const orderId = event.pathParameters?.['orderId'] ?? '';
+    const advanced = await advanceOrder(prisma, orderId, step);
+    return advanced ? done(advanced) : answer(409, { error: `order ${orderId} cannot be ${step} now` });
   }
-  const { isNew, ...placed } = await placeOrder(prisma, parsed.data);
+  const parsed = schema.safeParse(readBody(event));
+  if (parsed.success) return done(await placeOrder(prisma, parsed.data));
+  const [issue] = parsed.error.issues;
+  return answer(400, { error: issue?.message, field: issue?.path.join('.') || 'body' });
+}
+
+/** Nudges the relay after the commit, and answers. */
+async function done({ isNew, ...ids }: Outcome): Promise<APIGatewayProxyStructuredResultV2> {
   if (isNew) await nudge();
-  return answer(isNew ? 201 : 200, placed);
+  return answer(isNew ? 201 : 200, ids);
 }
 
 /** The JSON body, or undefined when it is none. */

@@ -3,8 +3,20 @@ import { InvalidEventError } from '../shared/errors.ts';
 import { escapeNoncharacters, isName, NAME } from './envelope.ts';
 import type { EventInput } from './event.ts';
 
-const DESTINATION = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
-const ATTRIBUTES = new Set(['type', 'payload', 'source', 'destination', 'id', 'dueAt', 'delaySeconds']);
+/** What a destination may be called. */
+export const DESTINATION = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const ATTRIBUTES = new Set([
+  'type',
+  'payload',
+  'source',
+  'destinations',
+  'id',
+  'orderingKey',
+  'dueAt',
+  'delaySeconds',
+]);
+/** More than this, times four bytes a character, PostgreSQL might not fit into an index entry. */
+const MAX_KEY_CHARACTERS = 512;
 /** Ten years: a longer delay is a unit mistaken for another. */
 const MAX_DELAY_SECONDS = 315_360_000;
 
@@ -21,11 +33,22 @@ export function checkAttributes(event: EventInput, at: string): void {
   };
   const unknown = Object.keys(event).find((key) => !ATTRIBUTES.has(key));
   if (unknown) refuse(unknown, `no such attribute; expected one of ${[...ATTRIBUTES].join(', ')}`);
-  const { id, type, source, destination, dueAt, delaySeconds } = event;
+  const { id, type, source, destinations, orderingKey, dueAt, delaySeconds } = event;
   if (!isName(type)) refuse('type', `expected ${NAME}`);
   if (!isName(source)) refuse('source', `expected ${NAME}`);
-  if (typeof destination !== 'string' || !DESTINATION.test(destination)) {
-    refuse('destination', 'expected 1 to 64 letters, digits, hyphens or underscores');
+  if (!Array.isArray(destinations) || destinations.length === 0) {
+    refuse('destinations', 'expected an array of at least one destination name');
+  }
+  for (const name of destinations) {
+    if (typeof name !== 'string' || !DESTINATION.test(name)) {
+      refuse('destinations', 'expected names of 1 to 64 letters, digits, hyphens or underscores');
+    }
+  }
+  if (orderingKey !== undefined && !isKey(orderingKey)) {
+    refuse(
+      'orderingKey',
+      `expected text of 1 to ${MAX_KEY_CHARACTERS} characters without NUL or lone surrogates`,
+    );
   }
   if (id !== undefined && !isUuid(id)) refuse('id', `expected a UUID, got ${JSON.stringify(id)}`);
   if (dueAt !== undefined && delaySeconds !== undefined)
@@ -33,10 +56,19 @@ export function checkAttributes(event: EventInput, at: string): void {
   if (dueAt !== undefined && !(dueAt instanceof Date && isSaneYear(dueAt))) {
     refuse('dueAt', 'expected a Date between the years 1970 and 9999');
   }
-  if (delaySeconds !== undefined && !(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
+  if (delaySeconds !== undefined && !isDelay(delaySeconds)) {
     refuse('delaySeconds', `expected a number of seconds from 0 to ${MAX_DELAY_SECONDS}`);
   }
 }
+
+const isKey = (key: unknown) =>
+  typeof key === 'string' &&
+  key.length > 0 &&
+  key.length <= MAX_KEY_CHARACTERS &&
+  key.isWellFormed() &&
+  !key.includes('\u0000');
+
+const isDelay = (delay: unknown) => typeof delay === 'number' && delay >= 0 && delay <= MAX_DELAY_SECONDS;
 
 // An invalid Date compares false with everything.
 const isSaneYear = (date: Date) => date.getTime() >= 0 && date.getUTCFullYear() <= 9999;
@@ -51,7 +83,8 @@ export function payloadText(payload: unknown, at: string): string {
   try {
     text = JSON.stringify(payload);
   } catch (cause) {
-    const path = pathOfBigInt(payload, `${at}.payload`);
+    // A RangeError means that it is nested too deeply, for this search too.
+    const path = cause instanceof RangeError ? undefined : pathOfBigInt(payload, `${at}.payload`);
     if (path) {
       throw new InvalidEventError(path, 'is a BigInt, which JSON cannot hold; give a string or a number', {
         cause,

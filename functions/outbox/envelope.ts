@@ -5,6 +5,7 @@ export interface RecordedEvent {
   readonly eventId: string;
   readonly source: string;
   readonly type: string;
+  readonly orderingKey: string | null;
   readonly payload: string;
   readonly recordedAt: string;
 }
@@ -29,8 +30,9 @@ export function writeEnvelope(event: RecordedEvent): string {
     type: event.type,
     time: event.recordedAt,
     datacontenttype: 'application/json',
+    ...(event.orderingKey === null ? {} : { partitionkey: event.orderingKey }),
   });
-  return `${attributes.slice(0, -1)},"data":${event.payload}}`;
+  return `${escapeNoncharacters(attributes).slice(0, -1)},"data":${event.payload}}`;
 }
 
 /** A CloudEvent as it arrived, its `data` not yet validated. */
@@ -39,10 +41,14 @@ export interface Envelope {
   readonly source: string;
   readonly type: string;
   readonly time?: string;
+  readonly orderingKey?: string;
   readonly data: unknown;
 }
 
-/** Reads a message body. Whatever is wrong with it comes back as a `problem`; nothing is thrown. */
+/**
+ * Reads a message body: an envelope, or an EventBridge event with an envelope as its detail.
+ * Whatever is wrong with it comes back as a `problem`; nothing is thrown.
+ */
 export function readEnvelope(body: unknown): { envelope: Envelope } | { problem: string } {
   let value: unknown;
   try {
@@ -50,19 +56,27 @@ export function readEnvelope(body: unknown): { envelope: Envelope } | { problem:
   } catch {
     return { problem: 'body is not JSON' };
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { problem: 'body is not a JSON object' };
-  }
-  const { specversion, id, source, type, time, data } = value as Record<string, unknown>;
+  if (!isObject(value)) return { problem: 'body is not a JSON object' };
+  const attributes = 'detail-type' in value && isObject(value['detail']) ? value['detail'] : value;
+  const { specversion, id, source, type, time, partitionkey, data } = attributes;
   if (specversion !== '1.0') return { problem: 'specversion: expected "1.0" (a CloudEvents envelope)' };
   if (typeof id !== 'string' || !isUuid(id)) return { problem: 'id: expected a UUID' };
   if (!isName(source)) return { problem: `source: expected ${NAME}` };
   if (!isName(type)) return { problem: `type: expected ${NAME}` };
-  // PostgreSQL writes a uuid in lower case; the ledger's key must compare equal to it.
-  return {
-    envelope: { id: id.toLowerCase(), source, type, data, ...(typeof time === 'string' ? { time } : {}) },
+  const envelope = {
+    // PostgreSQL writes a uuid in lower case; the ledger's key must compare equal to it.
+    id: id.toLowerCase(),
+    source,
+    type,
+    data,
+    ...(typeof time === 'string' ? { time } : {}),
+    ...(typeof partitionkey === 'string' ? { orderingKey: partitionkey } : {}),
   };
+  return { envelope };
 }
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** What `isName` accepts, for messages. */
 export const NAME = 'text of 1 to 256 characters without control characters or lone surrogates';

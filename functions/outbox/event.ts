@@ -8,10 +8,12 @@ export interface EventInput<Type extends string = string, Payload = unknown> {
   readonly payload: Payload;
   /** CloudEvents source: the service or tenant namespace in which `id` is unique. */
   readonly source: string;
-  /** Name of a destination of the relay. */
-  readonly destination: string;
+  /** Names of the relay's destinations; the event goes to each, with an outcome of its own. */
+  readonly destinations: readonly string[];
   /** UUID; a version 7 one is made when absent. The same id and destination twice is one event. */
   readonly id?: string;
+  /** Any text: events with the same key reach a FIFO destination in the order in which they committed. */
+  readonly orderingKey?: string;
   /** Not to be sent before this time. At most one of `dueAt` and `delaySeconds`. */
   readonly dueAt?: Date;
   /** Not to be sent before this long after the transaction began (database clock). */
@@ -25,6 +27,8 @@ export interface ReceivedEvent<Type extends string = string, Data = unknown> {
   readonly type: Type;
   /** RFC 3339, UTC: when the event was recorded. */
   readonly time?: string;
+  /** The ordering key it was recorded with. */
+  readonly orderingKey?: string;
   readonly data: Data;
 }
 

@@ -13,18 +13,26 @@ interface Row {
   readonly destination: string;
   readonly source: string;
   readonly type: string;
+  readonly orderingKey: string | null;
   readonly payload: string;
   readonly dueAtSeconds: number | null;
   readonly delaySeconds: number;
 }
 
+// `held` locks each ordering key until the transaction ends, before any sequence number is drawn: within a key, the order
+// of `sequence` is the order of commit. In order of the lock numbers, so that two statements cannot deadlock.
 // WITH ORDINALITY keeps the given order in `sequence`.
 const RECORD = `
-INSERT INTO outbox_event (event_id, destination, source, type, payload, due_at)
-SELECT r.event_id, r.destination, r.source, r.type, r.payload::json,
+WITH held AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock(number) FROM (
+    SELECT DISTINCT hashtextextended('outbox ' || key, 0) AS number FROM unnest($5::text[]) AS key
+    WHERE key IS NOT NULL ORDER BY number) AS numbers)
+INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, due_at)
+SELECT r.event_id, r.destination, r.source, r.type, r.ordering_key, r.payload::json,
        coalesce(to_timestamp(r.due_at), now() + r.delay * interval '1 second')
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::float8[])
-     WITH ORDINALITY AS r(event_id, destination, source, type, payload, due_at, delay, position)
+FROM (SELECT count(*) FROM held) AS all_held,
+     unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[])
+     WITH ORDINALITY AS r(event_id, destination, source, type, ordering_key, payload, due_at, delay, position)
 ORDER BY r.position
 ON CONFLICT (event_id, destination) DO NOTHING`;
 
@@ -45,62 +53,93 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
   }
   if (!Array.isArray(events)) throw new InvalidEventError('events', 'expected an array');
   if (events.length === 0) return [];
-  const rows = events.map(toRow);
+  const drafts = events.map(toDraft);
+  const rows = drafts.flatMap(({ destinations, ...draft }) =>
+    destinations.map((destination): Row => ({ ...draft, destination })),
+  );
   const column = <K extends keyof Row>(key: K) => rows.map((row) => row[key]);
   await storeOf(tx).execute(RECORD, [
     column('eventId'),
     column('destination'),
     column('source'),
     column('type'),
+    column('orderingKey'),
     column('payload'),
     column('dueAtSeconds'),
     column('delaySeconds'),
   ]);
-  return column('eventId');
+  return drafts.map(({ eventId }) => eventId);
 }
 
-/** An event as `recorder` takes it: source and destination may come from the defaults. */
+/** An event as `recorder` takes it: source and destinations may come from its defaults. */
 export type Recordable<E extends EventInput> = E extends EventInput
-  ? Omit<E, 'source' | 'destination'> & Partial<Pick<E, 'source' | 'destination'>>
+  ? Omit<E, 'source' | 'destinations'> & Partial<Pick<E, 'source' | 'destinations'>>
   : never;
+
+/** What a recorder fills in. */
+export interface RecorderOptions<S extends Schemas> {
+  /** CloudEvents source of events that give none. */
+  readonly source?: string;
+  /** Where each type goes, unless the event says otherwise. */
+  readonly routes?: { readonly [T in keyof S & string]?: readonly string[] };
+  /** All destinations there are; those of the routes when absent. */
+  readonly destinations?: readonly string[];
+}
 
 /**
  * Makes a `recordEvents` for declared event types: payloads are typed and validated by their schemas before any SQL
- * (the value recorded is the one given, not the schema's output), and `defaults` fill in where and on whose behalf.
+ * (what is recorded is the value given, not the schema's output), the options fill in where an event goes and on whose
+ * behalf, and a destination that they do not know is an error here, not later.
+ *
+ * @throws InvalidEventError (the recorder) naming the event and the field
  */
 export function recorder<S extends Schemas>(
   types: EventTypes<S>,
-  defaults: { readonly source?: string; readonly destination?: string } = {},
+  { source, routes = {}, destinations }: RecorderOptions<S> = {},
 ): (tx: TransactionClient, events: readonly Recordable<InputOf<S>>[]) => Promise<string[]> {
+  const byType: Readonly<Record<string, readonly string[] | undefined>> = routes;
+  const known = new Set(destinations ?? Object.values(byType).flatMap((names) => names ?? []));
   return async (tx, events) => {
-    const complete = events.map((event) => ({ ...defaults, ...event }) as EventInput);
-    for (const [index, { type, payload }] of complete.entries()) {
-      const checked = await checkPayload(types, type, payload);
+    const complete = events.map((event) => {
+      const route = Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
+      return { source, destinations: route, ...event } as EventInput;
+    });
+    for (const [index, event] of complete.entries()) {
+      const checked = await checkPayload(types, event.type, event.payload);
       if ('problem' in checked)
         throw new InvalidEventError(`events[${index}].${checked.field}`, checked.problem);
+      const stranger = event.destinations?.find((name) => !known.has(name));
+      if (stranger !== undefined) {
+        const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
+        throw new InvalidEventError(`events[${index}].destinations`, problem);
+      }
     }
     return recordEvents(tx, complete);
   };
 }
 
-function toRow(event: EventInput, index: number): Row {
+function toDraft(
+  event: EventInput,
+  index: number,
+): Omit<Row, 'destination'> & Pick<EventInput, 'destinations'> {
   const at = `events[${index}]`;
   checkAttributes(event, at);
-  const row = {
+  const draft = {
     eventId: event.id?.toLowerCase() ?? newEventId(),
-    destination: event.destination,
+    destinations: [...new Set(event.destinations)],
     source: event.source,
     type: event.type,
+    orderingKey: event.orderingKey ?? null,
     payload: payloadText(event.payload, at),
     dueAtSeconds: event.dueAt ? event.dueAt.getTime() / 1000 : null,
     delaySeconds: event.delaySeconds ?? 0,
   };
-  const bytes = Buffer.byteLength(writeEnvelope({ ...row, recordedAt: '2000-01-01T00:00:00.000000Z' }));
+  const bytes = Buffer.byteLength(writeEnvelope({ ...draft, recordedAt: '2000-01-01T00:00:00.000000Z' }));
   if (bytes > MAX_ENVELOPE_BYTES) {
     throw new InvalidEventError(
       `${at}.payload`,
       `makes a message of ${bytes} bytes; at most ${MAX_ENVELOPE_BYTES} fit (store large data elsewhere and record its address)`,
     );
   }
-  return row;
+  return draft;
 }

@@ -8,17 +8,24 @@ export interface ClaimedEvent {
   readonly destination: string;
   readonly source: string;
   readonly type: string;
+  readonly orderingKey: string | null;
   /** JSON text as recorded; the relay never parses it. */
   readonly payload: string;
   /** RFC 3339, UTC. */
   readonly recordedAt: string;
   /** Seconds since the epoch, on the database's clock. */
   readonly dueAt: number;
+  /** Seconds since the epoch: when it first fell due. */
+  readonly waitingSince: number;
+  /** Seconds it has been waiting, on the database's clock. */
+  readonly ageSeconds: number;
   /** Claims so far, this one included. */
   readonly attempts: number;
   /** Times released with back-off so far. */
   readonly releases: number;
-  /** Last answer that was not success; null while no answer ever came back. */
+  /** Times a person sent it again. */
+  readonly replays: number;
+  /** The answer that the claim before this one got; null when none came back. */
   readonly lastError: string | null;
 }
 
@@ -30,48 +37,73 @@ export interface Claim {
   readonly leaseLeft: TimeLeft;
 }
 
-/** How much to claim, for how long, and from which `due_at` (epoch seconds) on; null: from the oldest. */
-export interface ClaimRequest {
+/** By whom and for how long. */
+export interface Lease {
+  /** UUID, fresh for each claim. */
   readonly token: string;
-  readonly limit: number;
   readonly leaseSeconds: number;
-  readonly dueFrom: number | null;
 }
+
+/** What makes a row claimable, whoever looks at it. Only the database's clock decides. */
+export const CLAIMABLE = `state = 'PENDING' AND due_at <= now() AND (lease_until IS NULL OR lease_until <= now())`;
+
+/**
+ * Takes the lease; `$1` is the token, `$2` the lease in seconds. A row that still has a token was never settled by
+ * whoever claimed it last: what was answered before that says nothing any more.
+ */
+export const LEASE = `claim_token = $1::uuid, lease_until = now() + $2::float8 * interval '1 second',
+  attempts = attempts + 1, last_error = CASE WHEN claim_token IS NULL THEN last_error END`;
+
+/** Times come as text and numbers, so no time zone setting has a say. A released row waits since it was recorded. */
+export const CLAIMED = `
+sequence, event_id AS "eventId", destination, source, type, ordering_key AS "orderingKey", payload::text AS payload,
+to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "recordedAt",
+extract(epoch FROM due_at)::float8 AS "dueAt",
+extract(epoch FROM coalesce(waiting_since, due_at))::float8 AS "waitingSince",
+extract(epoch FROM now() - coalesce(waiting_since, due_at))::float8 AS "ageSeconds",
+attempts, releases, replays, last_error AS "lastError"`;
 
 // One statement in its own transaction, and the UPDATE's own predicate decides who wins (promise 2).
 // - MATERIALIZED and ANY(ARRAY(…)): `IN (SELECT … LIMIT)` can take more rows than the limit, a join can scan the table.
 // - LIMIT is a literal, so that the planner knows it.
 // - One equality and one range in index order: an OR over states would sort the whole backlog.
-// - RETURNING has no order; times come as text and numbers, so no time zone setting has a say.
 const claimSql = (limit: number) => `
 WITH due AS MATERIALIZED (
   SELECT sequence FROM outbox_event
-  WHERE state = 'PENDING' AND due_at <= now() AND due_at >= coalesce(to_timestamp($3::float8), '-infinity')
-    AND (lease_until IS NULL OR lease_until <= now())
+  WHERE ${CLAIMABLE} AND ordering_key IS NULL AND due_at >= coalesce(to_timestamp($3::float8), '-infinity')
   ORDER BY due_at, sequence LIMIT ${limit}
   FOR NO KEY UPDATE SKIP LOCKED)
-UPDATE outbox_event
-SET claim_token = $1::uuid, lease_until = now() + $2::float8 * interval '1 second', attempts = attempts + 1
-WHERE sequence = ANY (ARRAY(SELECT sequence FROM due))
-  AND state = 'PENDING' AND due_at <= now() AND (lease_until IS NULL OR lease_until <= now())
-RETURNING sequence, event_id AS "eventId", destination, source, type, payload::text AS payload, attempts, releases,
-  to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "recordedAt",
-  extract(epoch FROM due_at)::float8 AS "dueAt", last_error AS "lastError"`;
+UPDATE outbox_event SET ${LEASE}
+WHERE sequence = ANY (ARRAY(SELECT sequence FROM due)) AND ${CLAIMABLE}
+RETURNING ${CLAIMED}`;
 
 /**
- * Takes due rows for this relay. Rows that another relay holds are skipped; losing a race is not an error, it is
- * fewer rows. An expired lease needs no clean-up: its row is simply due.
+ * Takes due rows without an ordering key, oldest first. Rows that another relay holds are skipped; losing a race is
+ * not an error, it is fewer rows. An expired lease needs no clean-up: its row is simply due.
  *
+ * @param dueFrom epoch seconds of the oldest `due_at` to look at; null: from the very oldest
  * @returns at most `limit` events; an empty claim means there is nothing to publish
  */
-export async function claimDue(store: Store, request: ClaimRequest): Promise<Claim> {
-  const { token, limit, leaseSeconds, dueFrom } = request;
-  if (!Number.isInteger(limit) || limit < 1)
+export async function claimDue(
+  store: Store,
+  lease: Lease,
+  { limit, dueFrom }: { readonly limit: number; readonly dueFrom: number | null },
+): Promise<Claim> {
+  if (!Number.isInteger(limit) || limit < 1) {
     throw new RangeError(`claim: limit ${limit} is not a whole number above 0`);
-  // Counted from before the statement: our end of the lease comes no later than the database's.
-  const leaseLeft = countdown(leaseSeconds * 1000);
-  const events = await onWriteConflictAgain(() =>
-    store.query<ClaimedEvent>(claimSql(limit), [token, leaseSeconds, dueFrom]),
+  }
+  return holdFor(lease, () =>
+    store.query<ClaimedEvent>(claimSql(limit), [lease.token, lease.leaseSeconds, dueFrom]),
   );
+}
+
+/** Runs a claiming statement and counts its lease from before it: our end comes no later than the database's. */
+export async function holdFor(
+  { token, leaseSeconds }: Lease,
+  claiming: () => Promise<ClaimedEvent[]>,
+): Promise<Claim> {
+  const leaseLeft = countdown(leaseSeconds * 1000);
+  const events = await onWriteConflictAgain(claiming);
+  // RETURNING has no order.
   return { token, events: events.toSorted((a, b) => Number(a.sequence - b.sequence)), leaseLeft };
 }

@@ -1,33 +1,20 @@
-import { z } from 'zod';
-import {
-  address,
-  databaseShape,
-  integer,
-  json,
-  positive,
-  readConfig,
-  type Environment,
-} from '../shared/config.ts';
-
-/** SQS's own limit for a message and for a call, in bytes. */
-const SQS_MAX_BYTES = 1_048_576;
-
-const destination = z.strictObject({
-  kind: z.literal('sqs'),
-  queueUrl: address,
-  /** Bytes per message and per call; lower it where a queue or a consumer takes less. */
-  maxBytes: z.int().min(1_024).max(SQS_MAX_BYTES).default(SQS_MAX_BYTES),
-});
-
-/** Where events of one destination go. */
-export type Destination = z.output<typeof destination>;
+import * as z from 'zod';
+import { databaseShape, integer, json, positive, readConfig, type Environment } from '../shared/config.ts';
+import { destinationsShape } from './destination.ts';
 
 /** The relay's settings; `npm test` holds the README's table against their descriptions. */
 export const relayShape = {
   ...databaseShape,
-  destinations: json(z.record(z.string(), destination)).describe(
-    'JSON object: destination name → `{"kind":"sqs","queueUrl":"…","maxBytes":1048576}`.',
+  destinations: json(destinationsShape).describe(
+    'JSON object: destination name → `{"kind":"sqs","queueUrl":"…"}` or `{"kind":"eventbridge","busName":"…"}`; see [Destinations](#destinations).',
   ),
+  operationsDestination: z
+    .string()
+    .optional()
+    .describe('Destination that is told of parked events and a late backlog; unset: nobody is.'),
+  backlogLateSeconds: positive(86_400)
+    .prefault('300')
+    .describe('Age of a due event from which the backlog is late.'),
   functionTimeoutSeconds: positive(900).prefault('25').describe("The function's own timeout."),
   leaseSeconds: positive(3_600)
     .prefault('30')
@@ -35,7 +22,9 @@ export const relayShape = {
   claimLimit: integer(1, 1_000).prefault('100').describe('Rows per claim.'),
   claimsUnderway: integer(1, 8)
     .prefault('2')
-    .describe('Claims held at once: the next is taken while this one is published.'),
+    .describe(
+      'Claims of events without ordering key held at once: the next is taken while one is published.',
+    ),
   callsInFlight: integer(1, 64).prefault('16').describe('Calls to queues in flight at once.'),
   callTimeoutSeconds: positive(60).prefault('5').describe('When a call without an answer is given up.'),
   maxAttempts: integer(1, 1_000).prefault('10').describe('Claims of an event before it is parked.'),
@@ -70,9 +59,15 @@ export const relayConfig = (environment: Environment): RelayConfig =>
         `OUTBOX_FUNCTION_TIMEOUT_SECONDS: ${functionTimeoutSeconds} is not above OUTBOX_CALL_TIMEOUT_SECONDS (${callTimeoutSeconds}); a stalled call would take the whole run`,
       );
     }
-    if (poolSize < claimsUnderway) {
+    const { operationsDestination, destinations } = config;
+    if (operationsDestination !== undefined && !Object.hasOwn(destinations, operationsDestination)) {
       problems.push(
-        `OUTBOX_POOL_SIZE: ${poolSize} is below OUTBOX_CLAIMS_UNDERWAY (${claimsUnderway}); claims would wait for a connection`,
+        `OUTBOX_OPERATIONS_DESTINATION: ${operationsDestination} is not in OUTBOX_DESTINATIONS (${Object.keys(destinations).join(', ')})`,
+      );
+    }
+    if (poolSize <= claimsUnderway) {
+      problems.push(
+        `OUTBOX_POOL_SIZE: ${poolSize} is not above OUTBOX_CLAIMS_UNDERWAY (${claimsUnderway}, and one for ordering keys); claims would wait for a connection`,
       );
     }
     if (config.backoffMaxSeconds < config.backoffBaseSeconds) {

@@ -14,6 +14,8 @@ export interface TickCounts {
   parked: number;
   /** Sent without an answer in time; left to their lease. */
   unanswered: number;
+  /** Not rows: how long the oldest claimed event had been waiting, in seconds. */
+  oldestSeconds: number;
 }
 
 /** All zero. */
@@ -25,4 +27,5 @@ export const noCounts = (): TickCounts => ({
   released: 0,
   parked: 0,
   unanswered: 0,
+  oldestSeconds: 0,
 });

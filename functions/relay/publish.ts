@@ -1,22 +1,16 @@
-import { writeEnvelope } from '../outbox/envelope.ts';
 import type { TimeLeft } from '../shared/deadline.ts';
 import { cutBatches } from './batch.ts';
 import type { Claim, ClaimedEvent } from './claim.ts';
-import type { Destination } from './config.ts';
 import type { Settlement } from './outcome.ts';
 import type { RelayParts } from './parts.ts';
-import { sendToSqs, SQS_MAX_ENTRIES } from './sqs.ts';
+import { send, type Message, type Sender } from './sender.ts';
 
 /** A call is not begun with less time than this before it would be given up. */
 const SHORTEST_CALL_MS = 250;
 /** Of the lease, kept for settling what was sent. */
 const SETTLE_MARGIN_MS = 1_000;
 
-interface Entry {
-  readonly event: ClaimedEvent;
-  readonly body: string;
-  readonly bytes: number;
-}
+type Entry = Message<unknown> & { readonly event: ClaimedEvent };
 
 /**
  * Sends claimed events to their destinations, several calls at once, and says what became of each.
@@ -33,38 +27,25 @@ export async function publish(
   down: Map<string, string>,
   timeLeft: TimeLeft,
 ): Promise<Settlement[]> {
-  const { destinations } = relay.config;
   const settlements = await Promise.all(
     [...Map.groupBy(events, (event) => event.destination)].map(async ([name, group]) => {
-      const destination = Object.hasOwn(destinations, name) ? destinations[name] : undefined;
-      if (!destination) return unavailable(group, `UnknownDestination: ${name} is not configured`);
+      const sender = relay.senders.get(name);
+      if (!sender) return unavailable(group, `UnknownDestination: ${name} is not configured`);
       const trouble = down.get(name);
       if (trouble !== undefined) return unavailable(group, trouble);
-      const { batches, tooLarge } = cutBatches(group.map(toEntry), {
-        maxEntries: SQS_MAX_ENTRIES,
-        maxBytes: destination.maxBytes,
-      });
-      const sent = await Promise.all(
-        batches.map((batch) => send(relay, destination, claim, batch, timeLeft)),
-      );
-      return [
-        ...tooLarge.map((entry) => refuse(entry, destination.maxBytes)),
-        ...judge(name, sent.flat(), down),
-      ];
+      const entries = group.map((event): Entry => ({ event, ...sender.write(event) }));
+      const { batches, tooLarge } = cutBatches(entries, sender);
+      const sent = await Promise.all(batches.map((batch) => call(relay, sender, claim, batch, timeLeft)));
+      return [...tooLarge.map((entry) => refuse(entry, sender.maxBytes)), ...judge(name, sent.flat(), down)];
     }),
   );
   return settlements.flat();
 }
 
-function toEntry(event: ClaimedEvent): Entry {
-  const body = writeEnvelope(event);
-  return { event, body, bytes: Buffer.byteLength(body) };
-}
-
 /** One call, when its turn comes, if there is still time for it. */
-function send(
+function call(
   relay: RelayParts,
-  { queueUrl }: Destination,
+  sender: Sender,
   claim: Claim,
   batch: readonly Entry[],
   timeLeft: TimeLeft,
@@ -76,8 +57,8 @@ function send(
       claim.leaseLeft() - SETTLE_MARGIN_MS,
     );
     if (callMs < SHORTEST_CALL_MS) return batch.map(({ event }) => ({ event, outcome: { kind: 'unsent' } }));
-    const bodies = batch.map(({ body }) => body);
-    const outcomes = await sendToSqs(relay.sqs, queueUrl, bodies, AbortSignal.timeout(Math.floor(callMs)));
+    const messages = batch.map(({ message }) => message);
+    const outcomes = await send(sender, messages, AbortSignal.timeout(Math.floor(callMs)));
     return batch.map(({ event }, index) => ({ event, outcome: outcomes[index] ?? { kind: 'unsent' } }));
   });
 }
@@ -102,7 +83,9 @@ function judge(name: string, settled: Settlement[], down: Map<string, string>): 
   const reached = tried.some(({ kind }) => kind === 'published' || kind === 'refused');
   const [first] = tried.flatMap((outcome) => ('reason' in outcome ? [outcome.reason] : []));
   if (reached || first === undefined) return settled;
-  if (tried.length > 1) down.set(name, first);
+  // One event is enough when the call as a whole failed for no fault of its content.
+  const whole = tried.some((outcome) => outcome.kind === 'unavailable' && outcome.whole);
+  if (tried.length > 1 || whole) down.set(name, first);
   return settled.map(({ event, outcome }) => ({
     event,
     outcome: outcome.kind === 'unavailable' ? { ...outcome, whole: true } : outcome,

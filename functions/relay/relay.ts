@@ -8,6 +8,9 @@ import { storeOf, type RawClient } from '../shared/store.ts';
 import type { RelayConfig } from './config.ts';
 import type { TickCounts } from './counts.ts';
 import type { RelayParts } from './parts.ts';
+import { eventBridgeSender } from './eventbridge.ts';
+import type { Sender } from './sender.ts';
+import { sqsSender } from './sqs.ts';
 import { tick } from './tick.ts';
 
 /** Of the invocation, kept for the last settle and the answer. */
@@ -32,15 +35,26 @@ export function partsOf(prisma: RawClient, config: RelayConfig): RelayParts {
   const limit = pLimit(config.callsInFlight);
   return {
     store: storeOf(prisma),
-    // One retry of the SDK's own covers a socket that died while the sandbox was frozen; further tries are the relay's.
-    sqs: new SQSClient({
-      maxAttempts: 2,
-      requestHandler: { connectionTimeout: 2_000, httpsAgent: { maxSockets: config.callsInFlight } },
-    }),
+    senders: sendersOf(config),
     config,
     report: reportLine,
     calls: (call) => limit(call),
+    keyCursors: new Map(),
     random: Math.random,
     newToken: randomUUID,
   };
+}
+
+function sendersOf({ destinations, callsInFlight }: RelayConfig): ReadonlyMap<string, Sender> {
+  // One retry of the SDK's own covers a socket that died while the sandbox was frozen; further tries are the relay's.
+  const sqs = new SQSClient({
+    maxAttempts: 2,
+    requestHandler: { connectionTimeout: 2_000, httpsAgent: { maxSockets: callsInFlight } },
+  });
+  return new Map(
+    Object.entries(destinations).map(([name, destination]): [string, Sender] => [
+      name,
+      destination.kind === 'sqs' ? sqsSender(sqs, destination) : eventBridgeSender(destination),
+    ]),
+  );
 }

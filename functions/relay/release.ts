@@ -15,6 +15,7 @@ export interface Release {
 const RELEASE = `
 UPDATE outbox_event AS e
 SET claim_token = NULL, lease_until = NULL,
+    waiting_since = CASE WHEN r.delay > 0 THEN coalesce(e.waiting_since, e.due_at) ELSE e.waiting_since END,
     due_at = CASE WHEN r.delay > 0 THEN clock_timestamp() + r.delay * interval '1 second' ELSE e.due_at END,
     attempts = e.attempts - r.attempt_back::int, releases = e.releases + (r.delay > 0)::int,
     last_error = coalesce(r.error, e.last_error)

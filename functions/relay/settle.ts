@@ -3,6 +3,7 @@ import { acknowledge, type Acknowledgement } from './acknowledge.ts';
 import type { Claim } from './claim.ts';
 import type { TickCounts } from './counts.ts';
 import type { Settlement } from './outcome.ts';
+import { BACKLOG_LATE } from './operations.ts';
 import { park, type Parking } from './park.ts';
 import { release, type Release } from './release.ts';
 import type { RelayParts } from './parts.ts';
@@ -17,28 +18,34 @@ export async function settle(
   settlements: readonly Settlement[],
   counts: TickCounts,
 ): Promise<void> {
-  const work: Work = { acknowledge: [], release: [], park: [], unanswered: 0 };
+  const work: Work = { acknowledge: [], acknowledgeFact: [], release: [], park: [], unanswered: 0 };
   const backoff = { baseSeconds: config.backoffBaseSeconds, maxSeconds: config.backoffMaxSeconds };
   for (const settlement of settlements) {
     assign(work, settlement, config.maxAttempts, () =>
       backoffSeconds(settlement.event.releases + 1, backoff, random()),
     );
   }
-  counts.published += work.acknowledge.length;
+  const published = work.acknowledge.length + work.acknowledgeFact.length;
+  // Counted before it is written: an acknowledge that fails does not unsend them.
+  counts.published += published;
   counts.unanswered += work.unanswered;
-  const acknowledged = await acknowledge(store, token, work.acknowledge, config);
+  const acknowledged =
+    (await acknowledge(store, token, work.acknowledge, config)) +
+    (await acknowledge(store, token, work.acknowledgeFact, { keepPublished: true }));
   counts.acknowledged += acknowledged;
-  counts.fencedOut += work.acknowledge.length - acknowledged;
+  counts.fencedOut += published - acknowledged;
   const released = await release(store, token, work.release);
   counts.released += released;
   counts.fencedOut += work.release.length - released;
-  const parked = await park(store, token, work.park);
+  const parked = await park(store, token, work.park, config.operationsDestination);
   counts.parked += parked;
   counts.fencedOut += work.park.length - parked;
 }
 
 interface Work {
   readonly acknowledge: Acknowledgement[];
+  /** Kept in any case: while the row is there, the same fact is not told again. */
+  readonly acknowledgeFact: Acknowledgement[];
   readonly release: Release[];
   readonly park: Parking[];
   unanswered: number;
@@ -47,13 +54,16 @@ interface Work {
 /** Puts an event under exactly one verb; an unanswered one keeps its lease, which runs out by itself. */
 function assign(
   work: Work,
-  { event: { sequence, attempts, lastError }, outcome }: Settlement,
+  { event: { sequence, attempts, lastError, type }, outcome }: Settlement,
   maxAttempts: number,
   backoff: () => number,
 ): void {
   switch (outcome.kind) {
     case 'published':
-      work.acknowledge.push({ sequence, messageId: outcome.messageId });
+      (type === BACKLOG_LATE ? work.acknowledgeFact : work.acknowledge).push({
+        sequence,
+        messageId: outcome.messageId,
+      });
       return;
     case 'refused':
       work.park.push({ sequence, reason: outcome.reason, attemptBack: false });

@@ -1,50 +1,68 @@
-import { SendMessageBatchCommand, type SendMessageBatchResult, type SQSClient } from '@aws-sdk/client-sqs';
-import { describeError } from '../shared/errors.ts';
+import { createHash } from 'node:crypto';
+import {
+  SendMessageBatchCommand,
+  type SendMessageBatchRequestEntry,
+  type SendMessageBatchResult,
+  type SQSClient,
+} from '@aws-sdk/client-sqs';
+import { writeEnvelope } from '../outbox/envelope.ts';
+import type { ClaimedEvent } from './claim.ts';
+import { isFifo, type SqsDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
+import type { Sender } from './sender.ts';
 
-/** SQS takes at most this many messages in a call. */
-export const SQS_MAX_ENTRIES = 10;
+type Entry = Omit<SendMessageBatchRequestEntry, 'Id'>;
 
-// The whole call was refused because of what is in it. Every other error says something about the queue or the way there.
-const CONTENT_CODES = new Set(['BatchRequestTooLong', 'InvalidMessageContents', 'InvalidParameterValue']);
-
-/**
- * Sends message bodies to a standard queue in one call and says of each, by position, what became of it.
- * A call that SQS refuses for its content is cut in two and tried again, down to single messages, so that one bad
- * message costs its neighbours nothing and the same call is never made twice.
- *
- * @param signal ends the call; its messages are then `unanswered`
- */
-export async function sendToSqs(
-  sqs: SQSClient,
-  queueUrl: string,
-  bodies: readonly string[],
-  signal: AbortSignal,
-): Promise<Outcome[]> {
-  try {
-    const answer = await sqs.send(
-      new SendMessageBatchCommand({
-        QueueUrl: queueUrl,
-        Entries: bodies.map((body, index) => ({ Id: String(index), MessageBody: body })),
-      }),
-      { abortSignal: signal },
-    );
-    return bodies.map((_, index) => outcomeOfEntry(answer, String(index)));
-  } catch (error) {
-    if (signal.aborted) return bodies.map(() => ({ kind: 'unanswered', reason: 'no answer in time' }));
-    const code = codeOf(error);
-    if (!CONTENT_CODES.has(code)) {
-      return bodies.map(() => ({ kind: 'unavailable', reason: describeError(error), whole: true }));
-    }
-    if (bodies.length === 1) return [{ kind: 'refused', reason: describeError(error) }];
-    const half = Math.ceil(bodies.length / 2);
-    const first = await sendToSqs(sqs, queueUrl, bodies.slice(0, half), signal);
-    const second = await sendToSqs(sqs, queueUrl, bodies.slice(half), signal);
-    return [...first, ...second];
-  }
+/** A standard or FIFO queue, through `SendMessageBatch`. */
+export function sqsSender(sqs: SQSClient, destination: SqsDestination): Sender<Entry> {
+  const { queueUrl, maxBytes } = destination;
+  return {
+    maxEntries: 10,
+    maxBytes,
+    contentErrors: new Set(['BatchRequestTooLong', 'InvalidMessageContents', 'InvalidParameterValue']),
+    write(event) {
+      const MessageBody = writeEnvelope(event);
+      return {
+        message: { MessageBody, ...groupOf(destination, event) },
+        bytes: Buffer.byteLength(MessageBody),
+      };
+    },
+    async call(entries, abortSignal) {
+      const Entries = entries.map((entry, index) => ({ Id: String(index), ...entry }));
+      const answer = await sqs.send(new SendMessageBatchCommand({ QueueUrl: queueUrl, Entries }), {
+        abortSignal,
+      });
+      return entries.map((_, index) => outcomeOf(answer, String(index)));
+    },
+  };
 }
 
-function outcomeOfEntry({ Successful, Failed }: SendMessageBatchResult, id: string): Outcome {
+/**
+ * FIFO: the group is the ordering key (an event without one is its own group), and the deduplication id is the event's
+ * own, the same for every attempt and never a hash of the content; a replay asked for by a person is a new one.
+ * Standard: the group is the attribute that fair queues are asked to be fair by.
+ */
+function groupOf(
+  destination: SqsDestination,
+  { eventId, source, type, orderingKey, replays }: ClaimedEvent,
+): Partial<Entry> {
+  if (isFifo(destination)) {
+    return {
+      MessageGroupId: groupId(orderingKey ?? eventId),
+      MessageDeduplicationId: replays === 0 ? eventId : `${eventId}:${replays}`,
+    };
+  }
+  if (destination.fairBy === undefined) return {};
+  const group = { source, type, partitionkey: orderingKey }[destination.fairBy];
+  return group === null ? {} : { MessageGroupId: groupId(group) };
+}
+
+/** The key itself where SQS takes it as a group (128 ASCII letters, digits and punctuation), else its SHA-256. */
+export function groupId(key: string): string {
+  return /^[!-~]{1,128}$/.test(key) ? key : createHash('sha256').update(key).digest('hex');
+}
+
+function outcomeOf({ Successful, Failed }: SendMessageBatchResult, id: string): Outcome {
   const success = Successful?.find((entry) => entry.Id === id);
   if (success) return { kind: 'published', messageId: success.MessageId ?? '' };
   const failure = Failed?.find((entry) => entry.Id === id);
@@ -53,7 +71,3 @@ function outcomeOfEntry({ Successful, Failed }: SendMessageBatchResult, id: stri
   const reason = [failure.Code, failure.Message].filter(Boolean).join(': ');
   return failure.SenderFault ? { kind: 'refused', reason } : { kind: 'unavailable', reason, whole: false };
 }
-
-// Some SDK versions prefix SQS's codes with the query protocol's name.
-const codeOf = (error: unknown) =>
-  String((error as Error | undefined)?.name).replace(/^AWS\.SimpleQueueService\./, '');

@@ -1,18 +1,16 @@
 import { describeError } from '../shared/errors.ts';
 import type { TimeLeft } from '../shared/deadline.ts';
-import { claimDue, type Claim, type ClaimedEvent } from './claim.ts';
+import type { Claim } from './claim.ts';
 import { noCounts, type TickCounts } from './counts.ts';
-import type { Outcome, Settlement } from './outcome.ts';
+import { dueLane, headLane, type Lane } from './lanes.ts';
+import { tellIfLate } from './operations.ts';
+import { isSuspect, plan } from './plan.ts';
 import { publish } from './publish.ts';
 import type { RelayParts } from './parts.ts';
 import { settle } from './settle.ts';
 
-/** From this claim on, an event that never got an answer may be what kills its relay, and is sent alone. */
-const SUSPECT_FROM_ATTEMPT = 3;
 /** No claim is begun with less time than this. */
 const SHORTEST_PASS_MS = 1_000;
-/** Later claims start this much before the newest row seen, for rows that committed after younger ones. */
-const DUE_OVERLAP_SECONDS = 2;
 
 interface Run {
   readonly relay: RelayParts;
@@ -20,53 +18,66 @@ interface Run {
   readonly counts: TickCounts;
   /** Destinations through which nothing gets, and why. */
   readonly down: Map<string, string>;
-  readonly errors: string[];
+  /** What ended the run early. */
+  readonly errors: unknown[];
+  /** When the oldest claimed event first fell due, epoch seconds on the database's clock. */
+  oldestSince: number;
 }
 
 /**
- * Drains the outbox: claim → publish → settle, the next claim taken while the last is published, until a claim
- * comes back short, every destination is down, or the time is over.
+ * Drains the outbox: claim → publish → settle, lane by lane, until there is nothing left to claim, every destination is
+ * down, or the time is over.
  *
  * @param timeLeft of the run, with what settling needs already taken off
- * @throws the first claim's error: then nothing at all could be done. Later errors end the run and are reported.
+ * @throws when nothing at all could be done, the first error. Otherwise an error ends the run early and is reported.
  */
 export async function tick(relay: RelayParts, timeLeft: TimeLeft): Promise<TickCounts> {
-  const run: Run = { relay, timeLeft, counts: noCounts(), down: new Map(), errors: [] };
-  const { claimLimit, claimsUnderway } = relay.config;
-  const underway = new Set<Promise<void>>();
-  let dueFrom: number | null = null;
-  while (mayGoOn(run)) {
-    const claim = await nextClaim(run, dueFrom);
-    if (!claim) break;
-    const work = finish(run, claim).finally(() => underway.delete(work));
-    underway.add(work);
-    const full = claim.events.length === claimLimit;
-    // A short claim ends the run only if it looked from the oldest row on.
-    if (!full && dueFrom === null) break;
-    dueFrom = full ? Math.max(...claim.events.map(({ dueAt }) => dueAt)) - DUE_OVERLAP_SECONDS : null;
-    if (underway.size >= claimsUnderway) await Promise.race(underway);
+  const run: Run = {
+    relay,
+    timeLeft,
+    counts: noCounts(),
+    down: new Map(),
+    errors: [],
+    oldestSince: Infinity,
+  };
+  await Promise.all([drain(run, dueLane(relay)), drain(run, headLane(relay, run.down))]);
+  await tellIfLate(relay, run.counts, run.oldestSince).catch((error: unknown) => run.errors.push(error));
+  if (run.errors.length > 0) {
+    if (run.counts.claimed === 0) throw run.errors[0];
+    relay.report('relay.cut_short', { errors: run.errors.map((error) => describeError(error)) });
   }
-  await Promise.all(underway);
-  if (run.errors.length > 0) relay.report('relay.cut_short', { errors: run.errors });
   return run.counts;
 }
 
-const mayGoOn = ({ relay, timeLeft, down, errors }: Run) =>
-  timeLeft() > SHORTEST_PASS_MS &&
-  errors.length === 0 &&
-  down.size < Object.keys(relay.config.destinations).length;
-
-async function nextClaim(run: Run, dueFrom: number | null): Promise<Claim | undefined> {
-  const { store, config, newToken } = run.relay;
-  const { claimLimit: limit, leaseSeconds } = config;
+/** Goes on claiming from a lane while what was claimed before is published, as many claims at once as it is wide. */
+async function drain(run: Run, lane: Lane): Promise<void> {
+  const underway = new Set<Promise<void>>();
   try {
-    const claim = await claimDue(store, { token: newToken(), limit, leaseSeconds, dueFrom });
-    run.counts.claimed += claim.events.length;
-    return claim;
+    for (let more = true; more && mayGoOn(run);) {
+      const next = await lane.next();
+      more = next.more;
+      if (next.claim.events.length === 0) continue;
+      countClaim(run, next.claim);
+      const work = finish(run, next.claim).finally(() => underway.delete(work));
+      underway.add(work);
+      // One suspect at a time, or two of them could not be told apart.
+      if (next.claim.events.some(isSuspect)) await Promise.all(underway);
+      else if (underway.size >= lane.width) await Promise.race(underway);
+    }
   } catch (error) {
-    if (run.counts.claimed === 0) throw error;
-    run.errors.push(describeError(error));
-    return undefined;
+    run.errors.push(error);
+  }
+  await Promise.all(underway);
+}
+
+const mayGoOn = ({ relay, timeLeft, down, errors }: Run) =>
+  timeLeft() > SHORTEST_PASS_MS && errors.length === 0 && down.size < relay.senders.size;
+
+function countClaim(run: Run, { events }: Claim): void {
+  run.counts.claimed += events.length;
+  for (const { ageSeconds, waitingSince } of events) {
+    run.counts.oldestSeconds = Math.max(run.counts.oldestSeconds, ageSeconds);
+    run.oldestSince = Math.min(run.oldestSince, waitingSince);
   }
 }
 
@@ -79,31 +90,6 @@ async function finish({ relay, timeLeft, counts, down, errors }: Run, claim: Cla
       await settle(relay, claim, await publish(relay, claim, wave, down, timeLeft), counts);
     }
   } catch (error) {
-    errors.push(describeError(error));
+    errors.push(error);
   }
 }
-
-/**
- * Says in which order a claim's events are sent, so that one that kills its relay takes few with it: first those
- * that are new or have had an answer, then those that once had none, at last one suspect, alone. The other suspects
- * go back untried, and what was claimed too often is set aside to be parked.
- */
-export function plan(
-  events: readonly ClaimedEvent[],
-  maxAttempts: number,
-): { aside: Settlement[]; waves: ClaimedEvent[][] } {
-  const trust = Map.groupBy(events, ({ attempts, lastError }) => {
-    if (attempts > maxAttempts) return 'exhausted';
-    if (lastError !== null || attempts === 1) return 'trusted';
-    return attempts < SUSPECT_FROM_ATTEMPT ? 'doubtful' : 'suspect';
-  });
-  const [suspect, ...otherSuspects] = trust.get('suspect') ?? [];
-  const waves = [trust.get('trusted') ?? [], trust.get('doubtful') ?? [], suspect ? [suspect] : []];
-  return {
-    aside: [...as(trust.get('exhausted'), { kind: 'exhausted' }), ...as(otherSuspects, { kind: 'unsent' })],
-    waves: waves.filter((wave) => wave.length > 0),
-  };
-}
-
-const as = (group: readonly ClaimedEvent[] | undefined, outcome: Outcome): Settlement[] =>
-  (group ?? []).map((event) => ({ event, outcome }));

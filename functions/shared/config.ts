@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ConfigurationError } from './errors.ts';
 
 /** A variable of the environment, as text. Never logged. */
@@ -55,7 +55,12 @@ export function readConfig<S extends Shape>(
     .map((key) => `${key}: no such setting; expected one of ${[...known].join(', ')}`);
   const given = Object.fromEntries(settings.map((setting) => [setting, environment[variableOf(setting)]]));
   const parsed = z.object(shape).safeParse(given);
-  const malformed = (parsed.error?.issues ?? []).map(({ path: [setting, ...rest], message }) => {
+  const malformed = (parsed.error?.issues ?? []).map((issue) => {
+    const {
+      path: [setting, ...rest],
+    } = issue;
+    // A record's key: what is wrong with it is one level down.
+    const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
     const at = [variableOf(String(setting)), ...rest].join('.');
     return `${at}: ${given[String(setting)] === undefined ? `is not set; ${message}` : message}`;
   });
@@ -77,8 +82,8 @@ export const json = <S extends z.ZodType>(schema: S) =>
     .transform((text, context) => {
       try {
         return JSON.parse(text) as unknown;
-      } catch (error) {
-        context.addIssue({ code: 'custom', message: `expected JSON text (${String(error)})` });
+      } catch {
+        context.addIssue({ code: 'custom', message: 'expected JSON text' });
         return z.NEVER;
       }
     })

@@ -10,6 +10,8 @@ export interface DatabaseConfig {
 /**
  * A Prisma client over its own pool. Nothing connects until the first query.
  * A connection attempt gives up after 5 s; an idle connection lives 60 s, longer than the gap between two ticks.
+ * A connection may fail between the pool's handing it out and Prisma's listening to it; with nobody listening, Node would
+ * end the process. Whoever uses the connection next is told of it anyway.
  * No `statement_timeout` or other start-up parameter: RDS Proxy refuses or pins on them.
  */
 export function connect({ databaseUrl, poolSize }: DatabaseConfig): PrismaClient {
@@ -19,6 +21,7 @@ export function connect({ databaseUrl, poolSize }: DatabaseConfig): PrismaClient
       max: poolSize,
       connectionTimeoutMillis: 5_000,
       idleTimeoutMillis: 60_000,
+      onConnect: (client) => void client.on('error', () => undefined),
     }),
   });
 }

@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Milliseconds left until some end; negative once it has passed. Counted on the monotonic clock, never on wall time. */
 export type TimeLeft = () => number;
@@ -16,3 +17,24 @@ export function invocationTimeLeft(
 ): TimeLeft {
   return countdown(context.getRemainingTimeInMillis() - marginMs);
 }
+
+/**
+ * Waits for `work`, but not beyond the end of `timeLeft`.
+ *
+ * @throws Error when the time is over first; `work` goes on, and nobody listens to it any more
+ */
+export async function inTime<T>(work: Promise<T>, timeLeft: TimeLeft): Promise<T> {
+  const timer = new AbortController();
+  const late = sleep(Math.max(0, timeLeft()), undefined, { signal: timer.signal }).then(
+    () => Promise.reject(new Error('OutOfTime: not done when the time was over')),
+    () => new Promise<never>(() => {}),
+  );
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    timer.abort();
+  }
+}
+
+/** Aborts after `ms`, at once when that is not above zero. */
+export const abortAfter = (ms: number): AbortSignal => AbortSignal.timeout(Math.max(0, Math.trunc(ms)));

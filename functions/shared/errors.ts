@@ -25,8 +25,17 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A one-line account of any thrown value, with its causes, at most `max` characters. */
+/** A one-line account of any thrown value, with its causes, at most `max` characters. Never throws, never empty. */
 export function describeError(error: unknown, max = 500): string {
+  try {
+    return account(error, max) || 'nothing was said';
+  } catch {
+    // A getter that throws, an object without a prototype: what is thrown may be anything.
+    return 'a value that cannot be described';
+  }
+}
+
+function account(error: unknown, max: number): string {
   const parts: string[] = [];
   for (let at: unknown = error; at && parts.length < 4; at = (at as { cause?: unknown }).cause) {
     const { name, code, message } = at as Record<string, unknown>;

@@ -1,0 +1,119 @@
+import { validate as isUuid } from 'uuid';
+import { onWriteConflictAgain, type Store } from '../shared/store.ts';
+
+/** Which parked events a person means; every condition given must hold. At least one is needed. */
+export interface ParkedSelection {
+  readonly eventId?: string;
+  readonly destination?: string;
+  readonly type?: string;
+  /** The beginning of the reason, such as `TooLarge`. */
+  readonly reason?: string;
+}
+
+/** Where an event is. Times are RFC 3339 in UTC. */
+export interface EventWhereabouts {
+  readonly sequence: bigint;
+  readonly eventId: string;
+  readonly destination: string;
+  readonly type: string;
+  readonly orderingKey: string | null;
+  readonly state: 'PENDING' | 'PUBLISHED' | 'PARKED';
+  readonly recordedAt: string;
+  readonly dueAt: string;
+  readonly attempts: number;
+  readonly leaseUntil: string | null;
+  readonly publishedAt: string | null;
+  readonly messageId: string | null;
+  readonly parkReason: string | null;
+  readonly lastError: string | null;
+  /** Names of the consumers that have applied it. */
+  readonly appliedBy: string[];
+}
+
+/** Rows changed by one statement; small, so that nothing waits for long. */
+const PAGE = 1_000;
+
+const SELECTED = `
+SELECT sequence FROM outbox_event
+WHERE state = 'PARKED' AND ($1::uuid IS NULL OR event_id = $1::uuid)
+  AND ($2::text IS NULL OR destination = $2) AND ($3::text IS NULL OR type = $3)
+  AND ($4::text IS NULL OR starts_with(park_reason, $4))
+ORDER BY sequence LIMIT ${PAGE} FOR UPDATE SKIP LOCKED`;
+
+const REPLAY = `
+WITH selected AS MATERIALIZED (${SELECTED})
+UPDATE outbox_event
+SET state = 'PENDING', parked_at = NULL, park_reason = NULL, last_error = NULL, attempts = 0, releases = 0,
+    waiting_since = NULL, replays = replays + 1, due_at = now()
+WHERE sequence = ANY (ARRAY(SELECT sequence FROM selected)) AND state = 'PARKED'`;
+
+const DISCARD = `
+WITH selected AS MATERIALIZED (${SELECTED})
+DELETE FROM outbox_event WHERE sequence = ANY (ARRAY(SELECT sequence FROM selected)) AND state = 'PARKED'`;
+
+const rfc3339 = (column: string, name: string) =>
+  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "${name}"`;
+
+const FIND = `
+SELECT sequence, event_id AS "eventId", destination, type, ordering_key AS "orderingKey", state, attempts,
+  ${rfc3339('recorded_at', 'recordedAt')}, ${rfc3339('due_at', 'dueAt')}, ${rfc3339('lease_until', 'leaseUntil')},
+  ${rfc3339('published_at', 'publishedAt')}, message_id AS "messageId", park_reason AS "parkReason",
+  last_error AS "lastError",
+  ARRAY(SELECT consumer FROM applied_event AS a WHERE a.source = e.source AND a.event_id = e.event_id ORDER BY 1)
+    AS "appliedBy"
+FROM outbox_event AS e WHERE event_id = $1::uuid ORDER BY destination`;
+
+// A reason begins with its code, up to a colon.
+const COUNT_PARKED = `
+SELECT destination, type, split_part(park_reason, ':', 1) AS reason, count(*)::int AS count
+FROM outbox_event WHERE state = 'PARKED' GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
+
+/** Parked events of one kind. */
+export interface ParkedKind {
+  readonly destination: string;
+  readonly type: string;
+  /** The code that the reason begins with. */
+  readonly reason: string;
+  readonly count: number;
+}
+
+/** Counts parked events by destination, type and reason, most first. Reads the whole table. */
+export function countParked(store: Store): Promise<ParkedKind[]> {
+  return store.query<ParkedKind>(COUNT_PARKED, []);
+}
+
+/** Answers "where is event X?": one entry for each of its destinations; none when it is unknown or pruned. Throws TypeError for what is no UUID. */
+export async function findEvent(store: Store, eventId: string): Promise<EventWhereabouts[]> {
+  refuseUnlessUuid(eventId);
+  return store.query<EventWhereabouts>(FIND, [eventId]);
+}
+
+/**
+ * Sends parked events again, with fresh attempts. One that held up its ordering key goes out first; where the key was
+ * set to `skip`, later events may have gone out before it. A FIFO queue takes it as a new message.
+ *
+ * @returns number of events; in small statements, so others are not held up
+ * @throws TypeError when the selection is empty, or its event id is no UUID
+ */
+export const replayParked = (store: Store, selection: ParkedSelection) => all(store, REPLAY, selection);
+
+/** Deletes parked events for good; an ordering key they held up moves on. Returns and throws like `replayParked`. */
+export const discardParked = (store: Store, selection: ParkedSelection) => all(store, DISCARD, selection);
+
+async function all(store: Store, statement: string, selection: ParkedSelection): Promise<number> {
+  const { eventId = null, destination = null, type = null, reason = null } = selection;
+  const values = [eventId, destination, type, reason];
+  if (values.every((value) => value === null) || values.includes('')) {
+    throw new TypeError('expected at least one of eventId, destination, type, reason');
+  }
+  if (eventId !== null) refuseUnlessUuid(eventId);
+  let changed = 0;
+  for (let page = PAGE; page === PAGE; changed += page) {
+    page = await onWriteConflictAgain(() => store.execute(statement, values));
+  }
+  return changed;
+}
+
+function refuseUnlessUuid(eventId: string): void {
+  if (!isUuid(eventId)) throw new TypeError(`eventId: expected a UUID, got ${JSON.stringify(eventId)}`);
+}

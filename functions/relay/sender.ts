@@ -1,0 +1,57 @@
+import { describeError } from '../shared/errors.ts';
+import type { ClaimedEvent } from './claim.ts';
+import type { Outcome } from './outcome.ts';
+
+/** An event in the form that a kind of destination takes, and what it weighs by that kind's own rule. */
+export interface Message<M> {
+  readonly message: M;
+  readonly bytes: number;
+}
+
+/** One destination, whatever its kind. */
+export interface Sender<M = unknown> {
+  /** Messages in a call, at most. */
+  readonly maxEntries: number;
+  /** Bytes of a message and of a call, at most. */
+  readonly maxBytes: number;
+  /** Puts an event into the destination's form. */
+  write(event: ClaimedEvent): Message<M>;
+  /** One call; one outcome for each message, by position. Throws when the call as a whole failed. */
+  call(messages: readonly M[], signal: AbortSignal): Promise<Outcome[]>;
+  /** Error names that blame what is in the call; every other error blames the destination or the way there. */
+  readonly contentErrors: ReadonlySet<string>;
+}
+
+/**
+ * Sends messages in one call and says of each what became of it; never throws. A call that was refused for its
+ * content is cut in two and tried again, down to single messages, so that one bad message costs its neighbours nothing
+ * and the same call is never made twice.
+ *
+ * @param signal ends the call; its messages are then `unanswered`
+ */
+export async function send<M>(
+  sender: Sender<M>,
+  messages: readonly M[],
+  signal: AbortSignal,
+): Promise<Outcome[]> {
+  // The second half of a call that was cut in two may come too late to be tried.
+  if (signal.aborted) return messages.map(() => ({ kind: 'unsent' }));
+  try {
+    return await sender.call(messages, signal);
+  } catch (error) {
+    if (signal.aborted) return messages.map(() => ({ kind: 'unanswered', reason: 'no answer in time' }));
+    const reason = describeError(error);
+    if (!sender.contentErrors.has(nameOf(error))) {
+      return messages.map(() => ({ kind: 'unavailable', reason, whole: true }));
+    }
+    if (messages.length === 1) return [{ kind: 'refused', reason }];
+    const half = Math.ceil(messages.length / 2);
+    const first = await send(sender, messages.slice(0, half), signal);
+    const second = await send(sender, messages.slice(half), signal);
+    return [...first, ...second];
+  }
+}
+
+// Some SDK versions put the query protocol's name before SQS's codes.
+const nameOf = (error: unknown) =>
+  String((error as Error | undefined)?.name).replace(/^AWS\.SimpleQueueService\./, '');
