@@ -1,0 +1,87 @@
+// `npm run outbox`: what a person asks of the outbox, on the database of DATABASE_URL.
+
+import { parseArgs } from 'node:util';
+import {
+  countParked,
+  discardParked,
+  findEvent,
+  replayParked,
+  type EventWhereabouts,
+  type ParkedSelection,
+} from '../functions/outbox/operate.ts';
+import { databaseShape, readConfig } from '../functions/shared/config.ts';
+import { connect } from '../functions/shared/database.ts';
+import { storeOf, type Store } from '../functions/shared/store.ts';
+
+const HELP = `Asks about events, and settles parked ones. DATABASE_URL says where.
+
+  npm run outbox -- where ID      where the event is, for each of its destinations
+  npm run outbox -- parked        parked events, counted by destination, type and reason
+  npm run outbox -- replay …      sends parked events again, with fresh attempts
+  npm run outbox -- discard …     deletes parked events for good
+
+  replay and discard take at least one of
+  --id ID               the event's id
+  --destination NAME
+  --type TYPE
+  --reason BEGINNING    how the reason begins, such as TooLarge
+`;
+
+const text = { type: 'string' } as const;
+
+/** Runs one command and returns what to print. Throws when the command or an option is unknown. */
+export async function run(store: Store, args: readonly string[]): Promise<string> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { id: text, destination: text, type: text, reason: text },
+  });
+  const [command = '', id] = positionals;
+  const { id: eventId, ...others } = values;
+  const selection: ParkedSelection = { ...others, ...(eventId === undefined ? {} : { eventId }) };
+  switch (command) {
+    case 'where':
+      if (id === undefined) throw new TypeError('where: expected an event id');
+      return described(await findEvent(store, id));
+    case 'parked': {
+      const kinds = await countParked(store);
+      const lines = kinds.map(
+        ({ count, ...kind }) => `${count}\t${kind.destination}\t${kind.type}\t${kind.reason}`,
+      );
+      return lines.join('\n') || 'nothing is parked';
+    }
+    case 'replay':
+      return `${await replayParked(store, selection)} events will be sent again`;
+    case 'discard':
+      return `${await discardParked(store, selection)} events deleted`;
+    default:
+      throw new TypeError(`no command "${command}"; expected where, parked, replay or discard\n\n${HELP}`);
+  }
+}
+
+function described(found: readonly EventWhereabouts[]): string {
+  if (found.length === 0) return 'not in the outbox: never recorded, or pruned after it was published';
+  return found
+    .map(({ eventId, ...facts }) => {
+      const known = Object.entries(facts).filter(([, value]) => value !== null && String(value) !== '');
+      return [eventId, ...known.map(([name, value]) => `  ${name.padEnd(12)} ${String(value)}`)].join('\n');
+    })
+    .join('\n');
+}
+
+if (import.meta.main) {
+  const args = process.argv.slice(2);
+  if (args.length === 0 || args.includes('--help')) {
+    process.stdout.write(HELP);
+  } else {
+    const { DATABASE_URL } = process.env;
+    try {
+      const prisma = connect(readConfig(databaseShape, { DATABASE_URL }));
+      process.stdout.write(`${await run(storeOf(prisma), args)}\n`);
+      await prisma.$disconnect();
+    } catch (error) {
+      process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+      process.exitCode = 1;
+    }
+  }
+}
