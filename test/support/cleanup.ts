@@ -1,0 +1,45 @@
+// What a test starts is taken down when it ends, whether it passed or not; `hooks.ts` ties this to Vitest.
+
+type Undo = () => unknown;
+
+const forFile: Undo[] = [];
+const forTest: Undo[] = [];
+let started: Undo[] = forFile;
+
+/**
+ * Runs `undo` when the running test ends or, when called from `beforeAll` or the top of a file, when the file ends:
+ * last started, first undone. Outside Vitest (a script) it never runs, so scripts call `stop()` themselves.
+ * Tests of one file run one after another; it does not tell `test.concurrent` tests apart.
+ */
+export function afterwards(undo: Undo): void {
+  started.push(undo);
+}
+
+/** A test begins: from here on what is started belongs to it. */
+export function beginTest(): void {
+  started = forTest;
+}
+
+/** A test has ended: undoes what it started. Throws the failures, after having tried everything. */
+export async function endTest(): Promise<void> {
+  started = forFile;
+  await undoAll(forTest);
+}
+
+/** A file has ended: undoes what its `beforeAll` hooks and its top level started. */
+export async function endFile(): Promise<void> {
+  await undoAll(forFile);
+}
+
+async function undoAll(stack: Undo[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (let undo = stack.pop(); undo !== undefined; undo = stack.pop()) {
+    try {
+      await undo();
+    } catch (failure) {
+      failures.push(failure);
+    }
+  }
+  if (failures.length > 0)
+    throw new AggregateError(failures, `Cleaning up after the test: ${failures.join('; ')}`);
+}
