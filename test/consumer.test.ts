@@ -12,11 +12,11 @@ import { placeOrder } from '../functions/orders/place.ts';
 import { writeEnvelope } from '../functions/outbox/envelope.ts';
 import { recordEvents } from '../functions/outbox/record.ts';
 import { relayConfig } from '../functions/relay/config.ts';
-import { claimHeads } from '../functions/relay/heads.ts';
 import { relay } from '../functions/relay/relay.ts';
 import { storeOf, type TransactionClient } from '../functions/shared/store.ts';
 import { reserveStock } from '../functions/stock/reserve.ts';
 import { afterwards } from './support/cleanup.ts';
+import { claimSome } from './support/relay.ts';
 import {
   again,
   captureReports,
@@ -247,9 +247,7 @@ describe('the story of EVENT-23 and SKU-17', () => {
     await stockUp(SKU, 10);
     const { deliver, prisma } = start(reserving);
     const { eventId } = await placeOrder(prisma, { orderId: 'ORDER-23', sku: SKU, quantity: 2 });
-    const claim = await claimHeads(storeOf(prisma), { token: randomUUID(), leaseSeconds: 30 }, [
-      { destination: 'stock', after: null, limit: 10, hold: true },
-    ]);
+    const claim = await claimSome(storeOf(prisma));
     for (const event of claim.events)
       await queues
         .client()

@@ -98,7 +98,7 @@ async function record(
       id,
       destination,
       type,
-      orderId,
+      destination === 'history' ? orderId : null,
       JSON.stringify(payload),
       parked ? 'PARKED' : 'PUBLISHED',
       parked ? null : new Date(),

@@ -76,7 +76,7 @@ describe('an order', () => {
       state: 'PENDING',
     };
     expect(await events()).toEqual([
-      { ...event, destination: 'stock' },
+      { ...event, destination: 'stock', orderingKey: null },
       { ...event, destination: 'history' },
     ]);
     expect(nudges()).toEqual(['tick']);
@@ -194,6 +194,13 @@ describe('a payment and a shipment', () => {
     expect(await events()).toEqual([]);
     expect(nudges()).toEqual([]);
   });
+
+  test.each(['a\u0000', '', 'x'.repeat(101)])(
+    'of %j, which can be no order id, are refused: 400 names the field',
+    async (id) => {
+      expect(await take('payment', id)).toMatchObject({ status: 400, body: { field: 'orderId' } });
+    },
+  );
 
   test('touch their own order alone, whatever characters its id has', async () => {
     const orderId = 'Bestellung №7 ✓';

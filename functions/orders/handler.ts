@@ -1,5 +1,6 @@
 import { SQSClient } from '@aws-sdk/client-sqs';
 import type { APIGatewayProxyEventV2, APIGatewayProxyStructuredResultV2 } from 'aws-lambda';
+import type { ZodError } from 'zod';
 import { orderEvents } from '../events/order.ts';
 import { nudger } from '../outbox/nudge.ts';
 import { connect } from '../shared/database.ts';
@@ -9,7 +10,7 @@ import { advanceOrder, placeOrder, type Outcome, type Step } from './place.ts';
 const config = ordersConfig(process.env);
 const prisma = connect(config);
 const nudge = nudger({ sqs: new SQSClient({ maxAttempts: 1 }), tickQueueUrl: config.tickQueueUrl });
-const schema = orderEvents.schemas['order.placed'];
+const { schemas } = orderEvents;
 const STEPS: Readonly<Record<string, Step>> = {
   'POST /orders/{orderId}/payment': 'paid',
   'POST /orders/{orderId}/shipment': 'shipped',
@@ -22,15 +23,18 @@ const STEPS: Readonly<Record<string, Step>> = {
 export async function handler(event: APIGatewayProxyEventV2): Promise<APIGatewayProxyStructuredResultV2> {
   const step = STEPS[event.routeKey];
   if (step) {
-    const orderId = event.pathParameters?.['orderId'] ?? '';
+    const parsed = schemas[`order.${step}`].safeParse(event.pathParameters);
+    if (!parsed.success) return refuse(parsed.error);
+    const { orderId } = parsed.data;
     const advanced = await advanceOrder(prisma, orderId, step);
     return advanced ? done(advanced) : answer(409, { error: `order ${orderId} cannot be ${step} now` });
   }
-  const parsed = schema.safeParse(readBody(event));
-  if (parsed.success) return done(await placeOrder(prisma, parsed.data));
-  const [issue] = parsed.error.issues;
-  return answer(400, { error: issue?.message, field: issue?.path.join('.') || 'body' });
+  const parsed = schemas['order.placed'].safeParse(readBody(event));
+  return parsed.success ? done(await placeOrder(prisma, parsed.data)) : refuse(parsed.error);
 }
+
+const refuse = ({ issues: [issue] }: ZodError) =>
+  answer(400, { error: issue?.message, field: issue?.path.join('.') || 'body' });
 
 /** Nudges the relay after the commit, and answers. */
 async function done({ isNew, ...ids }: Outcome): Promise<APIGatewayProxyStructuredResultV2> {

@@ -25,13 +25,14 @@ const EVENTS = {
     SELECT order_id, step, destination, count(p.order_id) AS steps, count(e.sequence) AS events
       FROM (posted_step JOIN route USING (step)) AS p FULL JOIN event e USING (order_id, step, destination)
      GROUP BY order_id, step, destination HAVING count(p.order_id) <> 1 OR count(e.sequence) <> 1`,
-  'Every event has its step’s data, its order for ordering key, and one id for all of its destinations': `
+  'Every event has its step’s data, to the history its order for ordering key, and one id for all destinations': `
     SELECT e.event_id, e.destination, e.type, e.ordering_key, e.payload, other.event_id AS other_id
       FROM outbox_event e
       LEFT JOIN orders o ON o.id = e.payload ->> 'orderId'
       LEFT JOIN outbox_event other
-        ON other.type = e.type AND other.ordering_key = e.ordering_key AND other.event_id <> e.event_id
-     WHERE o.id IS NULL OR e.ordering_key IS DISTINCT FROM o.id OR other.event_id IS NOT NULL
+        ON other.type = e.type AND other.payload ->> 'orderId' = o.id AND other.event_id <> e.event_id
+     WHERE o.id IS NULL OR other.event_id IS NOT NULL
+        OR e.ordering_key IS DISTINCT FROM CASE e.destination WHEN 'history' THEN o.id END
         OR e.type = 'order.placed' AND (e.payload ->> 'sku', e.payload ->> 'quantity', e.payload ->> 'note')
                                       IS DISTINCT FROM (o.sku, o.quantity::text, o.note)`,
   'Every event is published or parked: none pending, none under lease': `
