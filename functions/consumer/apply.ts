@@ -1,5 +1,5 @@
 import { inTime, type TimeLeft } from '../shared/deadline.ts';
-import { describeError, TerminalError } from '../shared/errors.ts';
+import { describeError, isTerminal } from '../shared/errors.ts';
 import { storeOf, type RootClient, type Store, type TransactionClient } from '../shared/store.ts';
 import type { ReceivedEvent } from '../outbox/event.ts';
 
@@ -55,8 +55,7 @@ export async function applyOne<Tx extends TransactionClient>(
     const applied = await applyTogether(ledger, [applicable]);
     return { kind: applied.size === 1 ? 'applied' : 'duplicate' };
   } catch (error) {
-    const terminal = error instanceof TerminalError || (error as Error | null)?.name === 'TerminalError';
-    return { kind: terminal ? 'terminal' : 'retry', reason: describeError(error) };
+    return { kind: isTerminal(error) ? 'terminal' : 'retry', reason: describeError(error) };
   }
 }
 
@@ -77,14 +76,27 @@ export async function applyTogether<Tx extends TransactionClient>(
       const entered = new Set(rows.map(keyOf));
       // `delete`, not `has`: the second of two equal events in one batch finds its key taken.
       const fresh = applicables.filter(({ event }) => entered.delete(keyOf(event)));
-      for (const { effect, event } of fresh) await inTime(effect(tx, event), timeLeft);
-      if (fresh.length > 0) await proveAlive(store, consumer, fresh);
+      try {
+        for (const { effect, event } of fresh) await inTime(effect(tx, event), timeLeft);
+        if (fresh.length > 0) await proveAlive(store, consumer, fresh);
+      } catch (error) {
+        await spoil(store);
+        throw error;
+      }
       return new Set(fresh);
     },
     { maxWait: timeoutMs, timeout: timeoutMs },
   );
   // A statement that hangs keeps the rollback waiting too.
   return inTime(Promise.resolve(work), () => timeLeft() + ROLLBACK_MS);
+}
+
+/**
+ * Makes the transaction unable to take anything in. Prisma rolls back without waiting for what an effect still does, and
+ * the next statement of an operation with several would then commit on its own.
+ */
+async function spoil(store: Store): Promise<void> {
+  await store.query('SELECT 1/0', []).catch(() => undefined);
 }
 
 /**

@@ -4,13 +4,15 @@ import { describeError } from '../shared/errors.ts';
 import type { TransactionClient } from '../shared/store.ts';
 import type { ConsumerParts } from './parts.ts';
 
-/** SQS's limit on the attributes of one message; three of them are ours. */
+/** SQS's limit on the attributes of one message. */
 const MAX_ATTRIBUTES = 10;
+/** SQS's limit on a message, in bytes: body, and names, types and values of attributes. */
+const MAX_BYTES = 1_048_576;
 
 /**
  * Sends a record that can never be applied to the dead-letter queue at once, body unchanged, with the attributes
  * `outbox-reason`, `outbox-consumer` and `outbox-message-id` (the message it was). As many of its own attributes go
- * along as SQS has room for.
+ * along as SQS has room for; beside a body that fills a message, none.
  *
  * @throws when SQS did not take it; the record must then stay where it is
  */
@@ -21,9 +23,13 @@ async function deadLetter(
   { consumer, reason }: { readonly consumer: string; readonly reason: string },
   abortSignal: AbortSignal,
 ): Promise<void> {
+  const ours: [string, MessageAttributeValue][] = [
+    ['outbox-reason', text(reason)],
+    ['outbox-consumer', text(consumer)],
+    ['outbox-message-id', text(record.messageId)],
+  ];
   const own = Object.entries(record.messageAttributes ?? {})
     .filter(([name]) => !name.startsWith('outbox-'))
-    .slice(0, MAX_ATTRIBUTES - 3)
     .map(([name, { dataType, stringValue, binaryValue }]): [string, MessageAttributeValue] => [
       name,
       binaryValue === undefined
@@ -34,12 +40,7 @@ async function deadLetter(
     new SendMessageCommand({
       QueueUrl: queueUrl,
       MessageBody: record.body,
-      MessageAttributes: {
-        ...Object.fromEntries(own),
-        'outbox-reason': text(reason),
-        'outbox-consumer': text(consumer),
-        'outbox-message-id': text(record.messageId),
-      },
+      MessageAttributes: fitting([...ours, ...own], MAX_BYTES - Buffer.byteLength(record.body)),
       // The dead-letter queue of a FIFO queue is FIFO too; a record buried twice within minutes is one dead letter.
       ...(queueUrl.endsWith('.fifo') && {
         MessageGroupId: record.attributes.MessageGroupId ?? record.messageId,
@@ -47,6 +48,22 @@ async function deadLetter(
       }),
     }),
     { abortSignal },
+  );
+}
+
+/** As many attributes, from the first on, as SQS takes beside a body that leaves `room` bytes. */
+function fitting(
+  attributes: readonly [string, MessageAttributeValue][],
+  room: number,
+): Record<string, MessageAttributeValue> {
+  let left = room;
+  return Object.fromEntries(
+    attributes.slice(0, MAX_ATTRIBUTES).filter(([name, { DataType = '', StringValue, BinaryValue }]) => {
+      const bytes = Buffer.byteLength(name + DataType) + Buffer.byteLength(StringValue ?? BinaryValue ?? '');
+      const fits = bytes <= left;
+      if (fits) left -= bytes;
+      return fits;
+    }),
   );
 }
 

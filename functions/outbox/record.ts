@@ -34,7 +34,7 @@ FROM (SELECT count(*) FROM held) AS all_held,
      unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[])
      WITH ORDINALITY AS r(event_id, destination, source, type, ordering_key, payload, due_at, delay, position)
 ORDER BY r.position
-ON CONFLICT (event_id, destination) DO NOTHING`;
+ON CONFLICT (event_id, source, destination) DO NOTHING`;
 
 /**
  * Records events inside the caller's transaction: they exist if and only if it commits. Nothing is sent yet.

@@ -2,6 +2,9 @@ import * as z from 'zod';
 import { databaseShape, integer, json, positive, readConfig, type Environment } from '../shared/config.ts';
 import { destinationsShape } from './destination.ts';
 
+/** Of the function's timeout, what a run needs beside a call: to claim, to settle, to answer. */
+const RUN_SECONDS = 3;
+
 /** The relay's settings; `npm test` holds the README's table against their descriptions. */
 export const relayShape = {
   ...databaseShape,
@@ -54,9 +57,9 @@ export const relayConfig = (environment: Environment): RelayConfig =>
         `OUTBOX_LEASE_SECONDS: ${leaseSeconds} is not above OUTBOX_FUNCTION_TIMEOUT_SECONDS (${functionTimeoutSeconds}); a running relay would lose its rows to the next`,
       );
     }
-    if (functionTimeoutSeconds <= callTimeoutSeconds) {
+    if (functionTimeoutSeconds < callTimeoutSeconds + RUN_SECONDS) {
       problems.push(
-        `OUTBOX_FUNCTION_TIMEOUT_SECONDS: ${functionTimeoutSeconds} is not above OUTBOX_CALL_TIMEOUT_SECONDS (${callTimeoutSeconds}); a stalled call would take the whole run`,
+        `OUTBOX_FUNCTION_TIMEOUT_SECONDS: ${functionTimeoutSeconds} is not above OUTBOX_CALL_TIMEOUT_SECONDS (${callTimeoutSeconds}); with the ${RUN_SECONDS} s that claiming and settling take; a stalled call would take the whole run`,
       );
     }
     const { operationsDestination, destinations } = config;

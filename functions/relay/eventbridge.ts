@@ -6,7 +6,7 @@ import type {
 import { writeEnvelope } from '../outbox/envelope.ts';
 import type { EventBridgeDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
-import type { Sender } from './sender.ts';
+import { isThrottling, type Sender } from './sender.ts';
 
 /** Codes of single entries that blame the entry. */
 const ENTRY_CODES = new Set(['MalformedDetail', 'InvalidArgument', 'ValidationException', 'ValidationError']);
@@ -56,5 +56,5 @@ function outcomeOf(result: PutEventsResultEntry | undefined): Outcome {
   const reason = [result.ErrorCode, result.ErrorMessage].filter(Boolean).join(': ');
   return ENTRY_CODES.has(result.ErrorCode)
     ? { kind: 'refused', reason }
-    : { kind: 'unavailable', reason, whole: false };
+    : { kind: 'unavailable', reason, whole: isThrottling(reason) };
 }

@@ -22,7 +22,7 @@ SELECT id, $1, '${OPERATIONS_SOURCE}', '${BACKLOG_LATE}',
        json_build_object('oldestSeconds', round($2::numeric, 1), 'limitSeconds', $3::float8)
 FROM fact WHERE back = 0 AND NOT EXISTS (
   SELECT FROM outbox_event WHERE destination = $1 AND event_id = ANY (ARRAY(SELECT id FROM fact)))
-ON CONFLICT (event_id, destination) DO NOTHING`;
+ON CONFLICT (event_id, source, destination) DO NOTHING`;
 
 /**
  * Records `outbox.backlog.late` when the oldest event of a run has waited too long and somebody is to be told.

@@ -9,6 +9,7 @@ import type { ClaimedEvent } from './claim.ts';
  * - `unanswered`: sent, and nothing came back in time → leave it to its lease: it may have been stored, and if it keeps
  *   happening the attempts run out
  * - `exhausted`: claimed once too often → park unsent
+ * - `deferred`: a suspect whose destination left one without an answer in this run → release with back-off, attempt given back
  * - `unsent`: not tried (time or lease nearly over, or a suspect waiting its turn) → release at once, attempt given back
  */
 export type Outcome =
@@ -17,6 +18,7 @@ export type Outcome =
   | { readonly kind: 'unavailable'; readonly reason: string; readonly whole: boolean }
   | { readonly kind: 'unanswered'; readonly reason: string }
   | { readonly kind: 'exhausted' }
+  | { readonly kind: 'deferred' }
   | { readonly kind: 'unsent' };
 
 /** An event and what became of it. */

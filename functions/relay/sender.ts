@@ -52,6 +52,9 @@ export async function send<M>(
   }
 }
 
+/** Whether an entry failed for the queue's pace alone: that says nothing of the event. */
+export const isThrottling = (reason: string) => /^\w*(Throttl|TooManyRequests)/i.test(reason);
+
 // Some SDK versions put the query protocol's name before SQS's codes.
 const nameOf = (error: unknown) =>
   String((error as Error | undefined)?.name).replace(/^AWS\.SimpleQueueService\./, '');

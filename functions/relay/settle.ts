@@ -82,6 +82,9 @@ function assign(
         work.park.push({ sequence, reason, attemptBack: false });
       }
       return;
+    case 'deferred':
+      work.release.push({ sequence, delaySeconds: backoff(), attemptBack: true, error: null });
+      return;
     case 'unsent':
       work.release.push({ sequence, delaySeconds: 0, attemptBack: true, error: null });
       return;

@@ -9,7 +9,7 @@ import { writeEnvelope } from '../outbox/envelope.ts';
 import type { ClaimedEvent } from './claim.ts';
 import { isFifo, type SqsDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
-import type { Sender } from './sender.ts';
+import { isThrottling, type Sender } from './sender.ts';
 
 type Entry = Omit<SendMessageBatchRequestEntry, 'Id'>;
 
@@ -38,8 +38,9 @@ export function sqsSender(sqs: SQSClient, destination: SqsDestination): Sender<E
 }
 
 /**
- * FIFO: the group is the ordering key (an event without one is its own group), and the deduplication id is the event's
- * own, the same for every attempt and never a hash of the content; a replay asked for by a person is a new one.
+ * FIFO: the group is the ordering key (an event without one is its own group), and the deduplication id is made
+ * of what identifies the event (its source and id), the same for every attempt and never of its content; a replay asked for
+ * by a person is a new one.
  * Standard: the group is the attribute that fair queues are asked to be fair by.
  */
 function groupOf(
@@ -49,7 +50,7 @@ function groupOf(
   if (isFifo(destination)) {
     return {
       MessageGroupId: groupId(orderingKey ?? eventId),
-      MessageDeduplicationId: replays === 0 ? eventId : `${eventId}:${replays}`,
+      MessageDeduplicationId: sha256(`${eventId} ${replays} ${source}`),
     };
   }
   if (destination.fairBy === undefined) return {};
@@ -59,8 +60,10 @@ function groupOf(
 
 /** The key itself where SQS takes it as a group (128 ASCII letters, digits and punctuation), else its SHA-256. */
 export function groupId(key: string): string {
-  return /^[!-~]{1,128}$/.test(key) ? key : createHash('sha256').update(key).digest('hex');
+  return /^[!-~]{1,128}$/.test(key) ? key : sha256(key);
 }
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 
 function outcomeOf({ Successful, Failed }: SendMessageBatchResult, id: string): Outcome {
   const success = Successful?.find((entry) => entry.Id === id);
@@ -69,5 +72,7 @@ function outcomeOf({ Successful, Failed }: SendMessageBatchResult, id: string): 
   if (!failure)
     return { kind: 'unavailable', reason: 'Unaccounted: in neither list of the answer', whole: false };
   const reason = [failure.Code, failure.Message].filter(Boolean).join(': ');
-  return failure.SenderFault ? { kind: 'refused', reason } : { kind: 'unavailable', reason, whole: false };
+  return failure.SenderFault
+    ? { kind: 'refused', reason }
+    : { kind: 'unavailable', reason, whole: isThrottling(reason) };
 }

@@ -18,6 +18,8 @@ interface Run {
   readonly counts: TickCounts;
   /** Destinations through which nothing gets, and why. */
   readonly down: Map<string, string>;
+  /** Destinations that left a suspect without an answer. */
+  readonly silent: Set<string>;
   /** What ended the run early. */
   readonly errors: unknown[];
   /** When the oldest claimed event first fell due, epoch seconds on the database's clock. */
@@ -37,6 +39,7 @@ export async function tick(relay: RelayParts, timeLeft: TimeLeft): Promise<TickC
     timeLeft,
     counts: noCounts(),
     down: new Map(),
+    silent: new Set(),
     errors: [],
     oldestSince: Infinity,
   };
@@ -82,12 +85,16 @@ function countClaim(run: Run, { events }: Claim): void {
 }
 
 /** Publishes and settles one claim. An error here costs no event: what was not settled is due again after its lease. */
-async function finish({ relay, timeLeft, counts, down, errors }: Run, claim: Claim): Promise<void> {
+async function finish({ relay, timeLeft, counts, down, silent, errors }: Run, claim: Claim): Promise<void> {
   try {
-    const { aside, waves } = plan(claim.events, relay.config.maxAttempts);
+    const { aside, waves } = plan(claim.events, relay.config.maxAttempts, silent);
     await settle(relay, claim, aside, counts);
     for (const wave of waves) {
-      await settle(relay, claim, await publish(relay, claim, wave, down, timeLeft), counts);
+      const settlements = await publish(relay, claim, wave, down, timeLeft);
+      for (const { event, outcome } of settlements) {
+        if (outcome.kind === 'unanswered' && isSuspect(event)) silent.add(event.destination);
+      }
+      await settle(relay, claim, settlements, counts);
     }
   } catch (error) {
     errors.push(error);

@@ -5,6 +5,15 @@ export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }
 
+/** Whether a thrown value is a `TerminalError`, also of another copy of this package. Never throws. */
+export function isTerminal(error: unknown): boolean {
+  try {
+    return error instanceof TerminalError || (error as Error | null)?.name === 'TerminalError';
+  } catch {
+    return false;
+  }
+}
+
 /** An event that cannot be recorded; nothing was sent to the database. `field` is its path, such as `events[2].payload.total`. */
 export class InvalidEventError extends Error {
   override readonly name = 'InvalidEventError';
@@ -38,9 +47,14 @@ export function describeError(error: unknown, max = 500): string {
 function account(error: unknown, max: number): string {
   const parts: string[] = [];
   for (let at: unknown = error; at && parts.length < 4; at = (at as { cause?: unknown }).cause) {
-    const { name, code, message } = at as Record<string, unknown>;
+    const { name, code } = at as Record<string, unknown>;
     const label = [name, code].filter((word) => typeof word === 'string' && word !== 'Error').join(' ');
-    parts.push([label, at instanceof Error ? message : String(at)].filter(Boolean).join(': '));
+    parts.push([label, at instanceof Error ? messageOf(at) : String(at)].filter(Boolean).join(': '));
   }
   return (parts.join(' < ') || String(error)).replace(/\s+/g, ' ').slice(0, max);
+}
+
+/** Prisma shows the whole call, with its data, before it says what is wrong with it in the last line. */
+function messageOf({ name, message }: Error): string {
+  return /^PrismaClient/.test(name) ? (message.trim().split('\n').at(-1) ?? '') : message;
 }

@@ -51,7 +51,7 @@ CREATE TABLE "outbox_event" (
 );
 
 -- One recorded event may go to several destinations, one row each, and to each only once.
-CREATE UNIQUE INDEX "outbox_event_once" ON "outbox_event"("event_id", "destination");
+CREATE UNIQUE INDEX "outbox_event_once" ON "outbox_event"("event_id", "source", "destination");
 
 -- Serves the claim of events without an ordering key: one equality and one range, in the order in which rows are taken.
 -- No lease column may ever join an index: it would end the heap-only update.
