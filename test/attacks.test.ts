@@ -14,6 +14,10 @@ import { insertEvents, leaseExpired } from './support/factories.ts';
 import { destinationsOf, outboxRows, relayParts, stateCounts, storedIds } from './support/relay.ts';
 import { fail, stall, startScriptedSqs } from './support/scripted-sqs.ts';
 
+const trap = () => {
+  throw new Error('trapped');
+};
+
 test('half of a rolled-back effect does not commit on its own: Prisma sends several statements for one upsert', async () => {
   const db = await createConsumerDatabase();
   const queues = await startScriptedSqs({ queues: { stock: {}, dead: {} } });
@@ -122,9 +126,6 @@ test('a thrown value with traps in it fails its own record only', async () => {
   const db = await createConsumerDatabase();
   const queues = await startScriptedSqs({ queues: { stock: {}, dead: {} } });
   captureReports();
-  const trap = () => {
-    throw new Error('trapped');
-  };
   const hostile: unknown = new Proxy({}, { get: trap, getPrototypeOf: trap, has: trap, ownKeys: trap });
   const { deliver } = startConsumer({
     db,

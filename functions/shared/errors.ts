@@ -56,5 +56,5 @@ function account(error: unknown, max: number): string {
 
 /** Prisma shows the whole call, with its data, before it says what is wrong with it in the last line. */
 function messageOf({ name, message }: Error): string {
-  return /^PrismaClient/.test(name) ? (message.trim().split('\n').at(-1) ?? '') : message;
+  return name.startsWith('PrismaClient') ? (message.trim().split('\n').at(-1) ?? '') : message;
 }

@@ -1,18 +1,32 @@
 // What a test starts is taken down when it ends, whether it passed or not; `hooks.ts` ties this to Vitest.
 
+import { AsyncLocalStorage } from 'node:async_hooks';
+
 type Undo = () => unknown;
 
 const forFile: Undo[] = [];
 const forTest: Undo[] = [];
 let started: Undo[] = forFile;
+/** What was started inside an `inScope`; scopes may run side by side. */
+const scopes = new AsyncLocalStorage<Undo[]>();
 
 /**
  * Runs `undo` when the running test ends or, when called from `beforeAll` or the top of a file, when the file ends:
- * last started, first undone. Outside Vitest (a script) it never runs, so scripts call `stop()` themselves.
+ * last started, first undone. Outside Vitest (a script) it runs at the end of `inScope`; without one, never.
  * Tests of one file run one after another; it does not tell `test.concurrent` tests apart.
  */
 export function afterwards(undo: Undo): void {
-  started.push(undo);
+  (scopes.getStore() ?? started).push(undo);
+}
+
+/** Runs `body`, and then undoes what it started, whether it failed or not. For scripts, and for parts of one test. */
+export async function inScope<T>(body: () => Promise<T>): Promise<T> {
+  const stack: Undo[] = [];
+  try {
+    return await scopes.run(stack, body);
+  } finally {
+    await undoAll(stack);
+  }
 }
 
 /** A test begins: from here on what is started belongs to it. */
