@@ -652,14 +652,17 @@ describe('only an event bus', () => {
     expect(rows).toMatchObject([0, 1, 2].map(() => ({ ...released, attempts: 0 })));
   });
 
-  test.each(['ThrottlingException', 'InternalFailure', 'AccessDeniedException', 'NeverHeardOfIt'])(
-    'an entry that fails with %s is tried again',
-    async (code) => {
-      const { rows } = await ticked(bus.fail({ 1: code }));
-      expect(rows).toMatchObject([published, { ...released, attempts: 1 }, published]);
-      expect(rows[1]?.lastError).toContain(code);
-    },
-  );
+  test.each([
+    // The queue's pace says nothing of the event, so it costs no attempt.
+    ['ThrottlingException', 0],
+    ['InternalFailure', 1],
+    ['AccessDeniedException', 1],
+    ['NeverHeardOfIt', 1],
+  ])('an entry that fails with %s is tried again', async (code, attempts) => {
+    const { rows } = await ticked(bus.fail({ 1: code }));
+    expect(rows).toMatchObject([published, { ...released, attempts }, published]);
+    expect(rows[1]?.lastError).toContain(code);
+  });
 
   test.each(['MalformedDetail', 'InvalidArgument'])('an entry that fails with %s is parked', async (code) => {
     const { rows } = await ticked(bus.fail({ 1: code }));
