@@ -209,7 +209,10 @@ function holdBy(rule: PendingRule, gate: Gate): void {
 }
 
 function cutLink(proxy: Proxy, link: Link): void {
-  link.toServer.from.resetAndDestroy();
+  const client = link.toServer.from;
+  // Node never closes the handle of a socket that is reset while its end is under way, and the process never ends.
+  if (client.writableEnded) client.destroy();
+  else client.resetAndDestroy();
   link.toServer.to.destroy();
   proxy.links.delete(link);
 }
