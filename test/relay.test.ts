@@ -349,6 +349,36 @@ describe('size', () => {
   });
 });
 
+describe('a call refused for a reason that nobody has heard of', () => {
+  test.each([
+    ['a code', () => scripted.serviceError('SomethingNew')],
+    ['a proxy on the way', () => scripted.httpError(413)],
+  ])('costs its neighbours nothing, and ends with the event that it is about (%s)', async (_, answer) => {
+    const events = await insertEvents(db, 10);
+    const poison = events[6]?.eventId ?? '';
+    sqs.on((call) => (callIds(call).includes(poison) ? answer() : undefined));
+    expect(await tickOnce({ maxAttempts: 1 })).toMatchObject({ acknowledged: 9, released: 0, parked: 1 });
+    expect((await outboxRows(db))[6]?.parkReason).toMatch(/^AttemptsExhausted: 1; last answer: .+/);
+  });
+
+  test('parks nothing when it is about the queue: nothing got through', async () => {
+    await insertEvents(db, 10);
+    sqs.on(() => scripted.serviceError('SomethingNew'));
+    expect(await tickOnce({ maxAttempts: 1 })).toMatchObject({ acknowledged: 0, released: 10, parked: 0 });
+    expect((await outboxRows(db)).map(({ attempts }) => attempts)).toEqual(Array(10).fill(0));
+  });
+
+  test.each(['KmsThrottled', 'QueueDoesNotExist', 'ExpiredToken'])(
+    'is not looked for after %s',
+    async (code) => {
+      await insertEvents(db, 10);
+      sqs.on(() => scripted.serviceError(code, { status: 400 }));
+      expect(await tickOnce()).toMatchObject({ released: 10, parked: 0 });
+      expect(sqs.sends()).toHaveLength(1);
+    },
+  );
+});
+
 // Case B4, for a row that something else than recordEvents has written.
 test('a character that SQS refuses parks its event alone', async () => {
   await insertEvents(db, 3, (n) => (n === 1 ? { payloadText: '{"t":"\uFFFF"}' } : {}));

@@ -22,10 +22,17 @@ export interface Sender<M = unknown> {
   readonly contentErrors: ReadonlySet<string>;
 }
 
+/** Statuses of a request refused for what is in it: bad, too large, not to be processed. */
+const CONTENT_STATUSES = new Set([400, 413, 422]);
+/** Codes that come with such a status and yet blame the way to the destination: pace, access, keys, a missing queue. */
+const WAY_CODES =
+  /Throttl|TooMany|Limit|Denied|Authoriz|Token|Client|Signature|Expired|Exist|NotFound|Kms|Unsupported/i;
+
 /**
  * Sends messages in one call and says of each what became of it; never throws. A call that was refused for its
  * content is cut in two and tried again, down to single messages, so that one bad message costs its neighbours nothing
- * and the same call is never made twice.
+ * and the same call is never made twice. Where the refusal only may be about the content (a code that nobody has heard
+ * of), the single message is not given up but counts as failed by itself.
  *
  * @param signal ends the call; its messages are then `unanswered`
  */
@@ -41,10 +48,13 @@ export async function send<M>(
   } catch (error) {
     if (signal.aborted) return messages.map(() => ({ kind: 'unanswered', reason: 'no answer in time' }));
     const reason = describeError(error);
-    if (!sender.contentErrors.has(nameOf(error))) {
+    const isContent = sender.contentErrors.has(nameOf(error));
+    if (!isContent && !mayBeContent(error)) {
       return messages.map(() => ({ kind: 'unavailable', reason, whole: true }));
     }
-    if (messages.length === 1) return [{ kind: 'refused', reason }];
+    if (messages.length === 1) {
+      return [isContent ? { kind: 'refused', reason } : { kind: 'unavailable', reason, whole: false }];
+    }
     const half = Math.ceil(messages.length / 2);
     const first = await send(sender, messages.slice(0, half), signal);
     const second = await send(sender, messages.slice(half), signal);
@@ -54,6 +64,12 @@ export async function send<M>(
 
 /** Whether an entry failed for the queue's pace alone: that says nothing of the event. */
 export const isThrottling = (reason: string) => /^\w*(Throttl|TooManyRequests)/i.test(reason);
+
+function mayBeContent(error: unknown): boolean {
+  const status = (error as { $metadata?: { httpStatusCode?: number } } | undefined)?.$metadata
+    ?.httpStatusCode;
+  return status !== undefined && CONTENT_STATUSES.has(status) && !WAY_CODES.test(nameOf(error));
+}
 
 // Some SDK versions put the query protocol's name before SQS's codes.
 const nameOf = (error: unknown) =>
