@@ -1,5 +1,6 @@
 import { validate as isUuid } from 'uuid';
 import { InvalidEventError } from '../shared/errors.ts';
+import { isTraceParent } from '../shared/trace.ts';
 import { escapeNoncharacters, isName, NAME } from './envelope.ts';
 import type { EventInput } from './event.ts';
 
@@ -14,6 +15,7 @@ const ATTRIBUTES = new Set([
   'orderingKey',
   'dueAt',
   'delaySeconds',
+  'traceParent',
 ]);
 /** More than this, times four bytes a character, PostgreSQL might not fit into an index entry. */
 const MAX_KEY_CHARACTERS = 512;
@@ -33,7 +35,7 @@ export function checkAttributes(event: EventInput, at: string): void {
   };
   const unknown = Object.keys(event).find((key) => !ATTRIBUTES.has(key));
   if (unknown) refuse(unknown, `no such attribute; expected one of ${[...ATTRIBUTES].join(', ')}`);
-  const { id, type, source, destinations, orderingKey, dueAt, delaySeconds } = event;
+  const { id, type, source, destinations, orderingKey, dueAt, delaySeconds, traceParent } = event;
   if (!isName(type)) refuse('type', `expected ${NAME}`);
   if (!isName(source)) refuse('source', `expected ${NAME}`);
   if (!Array.isArray(destinations) || destinations.length === 0) {
@@ -58,6 +60,9 @@ export function checkAttributes(event: EventInput, at: string): void {
   }
   if (delaySeconds !== undefined && !isDelay(delaySeconds)) {
     refuse('delaySeconds', `expected a number of seconds from 0 to ${MAX_DELAY_SECONDS}`);
+  }
+  if (traceParent !== undefined && !isTraceParent(traceParent)) {
+    refuse('traceParent', 'expected a W3C traceparent, such as 00-<32 hex digits>-<16 hex digits>-01');
   }
 }
 

@@ -1,4 +1,5 @@
 import { validate as isUuid } from 'uuid';
+import { isTraceParent } from '../shared/trace.ts';
 
 /** A recorded event as its row holds it: `payload` is JSON text, `recordedAt` is RFC 3339 in UTC. */
 export interface RecordedEvent {
@@ -6,6 +7,7 @@ export interface RecordedEvent {
   readonly source: string;
   readonly type: string;
   readonly orderingKey: string | null;
+  readonly traceParent?: string | null;
   readonly payload: string;
   readonly recordedAt: string;
 }
@@ -31,6 +33,7 @@ export function writeEnvelope(event: RecordedEvent): string {
     time: event.recordedAt,
     datacontenttype: 'application/json',
     ...(event.orderingKey === null ? {} : { partitionkey: event.orderingKey }),
+    ...(event.traceParent ? { traceparent: event.traceParent } : {}),
   });
   return `${escapeNoncharacters(attributes).slice(0, -1)},"data":${event.payload}}`;
 }
@@ -42,6 +45,7 @@ export interface Envelope {
   readonly type: string;
   readonly time?: string;
   readonly orderingKey?: string;
+  readonly traceParent?: string;
   readonly data: unknown;
 }
 
@@ -58,7 +62,7 @@ export function readEnvelope(body: unknown): { envelope: Envelope } | { problem:
   }
   if (!isObject(value)) return { problem: 'body is not a JSON object' };
   const attributes = 'detail-type' in value && isObject(value['detail']) ? value['detail'] : value;
-  const { specversion, id, source, type, time, partitionkey, data } = attributes;
+  const { specversion, id, source, type, time, partitionkey, traceparent, data } = attributes;
   if (specversion !== '1.0') return { problem: 'specversion: expected "1.0" (a CloudEvents envelope)' };
   if (typeof id !== 'string' || !isUuid(id)) return { problem: 'id: expected a UUID' };
   if (!isName(source)) return { problem: `source: expected ${NAME}` };
@@ -71,6 +75,8 @@ export function readEnvelope(body: unknown): { envelope: Envelope } | { problem:
     data,
     ...(typeof time === 'string' ? { time } : {}),
     ...(typeof partitionkey === 'string' ? { orderingKey: partitionkey } : {}),
+    // No reason to refuse an event: a trace that cannot be read is no trace.
+    ...(isTraceParent(traceparent) ? { traceParent: traceparent } : {}),
   };
   return { envelope };
 }

@@ -18,6 +18,8 @@ export interface EventInput<Type extends string = string, Payload = unknown> {
   readonly dueAt?: Date;
   /** Not to be sent before this long after the transaction began (database clock). */
   readonly delaySeconds?: number;
+  /** W3C `traceparent` that it belongs to; that of the active OpenTelemetry span when absent. */
+  readonly traceParent?: string;
 }
 
 /** What an effect receives: the CloudEvent as it travelled, its data validated. */
@@ -29,6 +31,8 @@ export interface ReceivedEvent<Type extends string = string, Data = unknown> {
   readonly time?: string;
   /** The ordering key it was recorded with. */
   readonly orderingKey?: string;
+  /** W3C `traceparent` of whatever recorded it. */
+  readonly traceParent?: string;
   readonly data: Data;
 }
 

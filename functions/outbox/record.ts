@@ -1,5 +1,6 @@
 import { v7 as newEventId } from 'uuid';
 import { InvalidEventError } from '../shared/errors.ts';
+import { activeTraceParent } from '../shared/trace.ts';
 import { storeOf, type TransactionClient } from '../shared/store.ts';
 import { checkPayload, type EventInput, type EventTypes, type InputOf, type Schemas } from './event.ts';
 import { writeEnvelope } from './envelope.ts';
@@ -14,6 +15,7 @@ interface Row {
   readonly source: string;
   readonly type: string;
   readonly orderingKey: string | null;
+  readonly traceParent: string | null;
   readonly payload: string;
   readonly dueAtSeconds: number | null;
   readonly delaySeconds: number;
@@ -27,12 +29,12 @@ WITH held AS MATERIALIZED (
   SELECT pg_advisory_xact_lock(number) FROM (
     SELECT DISTINCT hashtextextended('outbox ' || key, 0) AS number FROM unnest($5::text[]) AS key
     WHERE key IS NOT NULL ORDER BY number) AS numbers)
-INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, due_at)
-SELECT r.event_id, r.destination, r.source, r.type, r.ordering_key, r.payload::json,
+INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, trace_parent, due_at)
+SELECT r.event_id, r.destination, r.source, r.type, r.ordering_key, r.payload::json, r.trace_parent,
        coalesce(to_timestamp(r.due_at), now() + r.delay * interval '1 second')
 FROM (SELECT count(*) FROM held) AS all_held,
-     unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[])
-     WITH ORDINALITY AS r(event_id, destination, source, type, ordering_key, payload, due_at, delay, position)
+     unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[], $9::text[])
+     WITH ORDINALITY AS r(event_id, destination, source, type, ordering_key, payload, due_at, delay, trace_parent, position)
 ORDER BY r.position
 ON CONFLICT (event_id, source, destination) DO NOTHING`;
 
@@ -53,7 +55,8 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
   }
   if (!Array.isArray(events)) throw new InvalidEventError('events', 'expected an array');
   if (events.length === 0) return [];
-  const drafts = events.map(toDraft);
+  const traceParent = activeTraceParent();
+  const drafts = events.map((event, index) => toDraft(event, index, traceParent));
   const rows = drafts.flatMap(({ destinations, ...draft }) =>
     destinations.map((destination): Row => ({ ...draft, destination })),
   );
@@ -67,6 +70,7 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
     column('payload'),
     column('dueAtSeconds'),
     column('delaySeconds'),
+    column('traceParent'),
   ]);
   return drafts.map(({ eventId }) => eventId);
 }
@@ -121,6 +125,7 @@ export function recorder<S extends Schemas>(
 function toDraft(
   event: EventInput,
   index: number,
+  activeTrace: string | null,
 ): Omit<Row, 'destination'> & Pick<EventInput, 'destinations'> {
   const at = `events[${index}]`;
   checkAttributes(event, at);
@@ -130,6 +135,7 @@ function toDraft(
     source: event.source,
     type: event.type,
     orderingKey: event.orderingKey ?? null,
+    traceParent: event.traceParent ?? activeTrace,
     payload: payloadText(event.payload, at),
     dueAtSeconds: event.dueAt ? event.dueAt.getTime() / 1000 : null,
     delaySeconds: event.delaySeconds ?? 0,

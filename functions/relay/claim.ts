@@ -9,6 +9,8 @@ export interface ClaimedEvent {
   readonly source: string;
   readonly type: string;
   readonly orderingKey: string | null;
+  /** W3C `traceparent` of whatever recorded it. */
+  readonly traceParent: string | null;
   /** JSON text as recorded; the relay never parses it. */
   readonly payload: string;
   /** RFC 3339, UTC. */
@@ -57,6 +59,7 @@ export const LEASE = `claim_token = $1::uuid, lease_until = now() + $2::float8 *
 /** Times come as text and numbers, so no time zone setting has a say. A released row waits since it was recorded. */
 export const CLAIMED = `
 sequence, event_id AS "eventId", destination, source, type, ordering_key AS "orderingKey", payload::text AS payload,
+trace_parent AS "traceParent",
 to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "recordedAt",
 extract(epoch FROM due_at)::float8 AS "dueAt",
 extract(epoch FROM coalesce(waiting_since, due_at))::float8 AS "waitingSince",

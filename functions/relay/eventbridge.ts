@@ -4,6 +4,7 @@ import type {
   PutEventsResultEntry,
 } from '@aws-sdk/client-eventbridge';
 import { writeEnvelope } from '../outbox/envelope.ts';
+import { xRayHeader } from '../shared/trace.ts';
 import type { EventBridgeDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
 import { isThrottling, type Sender } from './sender.ts';
@@ -32,10 +33,10 @@ export function eventBridgeSender({
         TIME_BYTES +
         [event.source, event.type, Detail].map((text) => Buffer.byteLength(text)).reduce((a, b) => a + b);
       const Time = new Date(event.recordedAt);
-      return {
-        message: { EventBusName: busName, Source: event.source, DetailType: event.type, Time, Detail },
-        bytes,
-      };
+      // EventBridge does not count it as size.
+      const TraceHeader = xRayHeader(event.traceParent);
+      const message = { EventBusName: busName, Source: event.source, DetailType: event.type, Time, Detail };
+      return { message: TraceHeader === undefined ? message : { ...message, TraceHeader }, bytes };
     },
     async call(entries, abortSignal) {
       const { EventBridgeClient, PutEventsCommand } = await import('@aws-sdk/client-eventbridge');

@@ -1,4 +1,5 @@
 import type { TimeLeft } from '../shared/deadline.ts';
+import { linkedSpan } from '../shared/trace.ts';
 import { cutBatches } from './batch.ts';
 import type { Claim, ClaimedEvent } from './claim.ts';
 import type { Settlement } from './outcome.ts';
@@ -35,7 +36,9 @@ export async function publish(
       if (trouble !== undefined) return unavailable(group, trouble);
       const entries = group.map((event): Entry => ({ event, ...sender.write(event) }));
       const { batches, tooLarge } = cutBatches(entries, sender);
-      const sent = await Promise.all(batches.map((batch) => call(relay, sender, claim, batch, timeLeft)));
+      const sent = await Promise.all(
+        batches.map((batch) => call(relay, { name, sender }, claim, batch, timeLeft)),
+      );
       return [...tooLarge.map((entry) => refuse(entry, sender.maxBytes)), ...judge(name, sent.flat(), down)];
     }),
   );
@@ -45,7 +48,7 @@ export async function publish(
 /** One call, when its turn comes, if there is still time for it. */
 function call(
   relay: RelayParts,
-  sender: Sender,
+  { name, sender }: { readonly name: string; readonly sender: Sender },
   claim: Claim,
   batch: readonly Entry[],
   timeLeft: TimeLeft,
@@ -58,7 +61,10 @@ function call(
     );
     if (callMs < SHORTEST_CALL_MS) return batch.map(({ event }) => ({ event, outcome: { kind: 'unsent' } }));
     const messages = batch.map(({ message }) => message);
-    const outcomes = await send(sender, messages, AbortSignal.timeout(Math.floor(callMs)));
+    const traces = batch.map(({ event }) => event.traceParent);
+    const outcomes = await linkedSpan(`publish ${name}`, 'producer', traces, () =>
+      send(sender, messages, AbortSignal.timeout(Math.floor(callMs))),
+    );
     return batch.map(({ event }, index) => ({ event, outcome: outcomes[index] ?? { kind: 'unsent' } }));
   });
 }

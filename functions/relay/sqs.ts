@@ -6,6 +6,7 @@ import {
   type SQSClient,
 } from '@aws-sdk/client-sqs';
 import { writeEnvelope } from '../outbox/envelope.ts';
+import { xRayHeader } from '../shared/trace.ts';
 import type { ClaimedEvent } from './claim.ts';
 import { isFifo, type SqsDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
@@ -23,7 +24,7 @@ export function sqsSender(sqs: SQSClient, destination: SqsDestination): Sender<E
     write(event) {
       const MessageBody = writeEnvelope(event);
       return {
-        message: { MessageBody, ...groupOf(destination, event) },
+        message: { MessageBody, ...groupOf(destination, event), ...traceOf(event) },
         bytes: Buffer.byteLength(MessageBody),
       };
     },
@@ -35,6 +36,13 @@ export function sqsSender(sqs: SQSClient, destination: SqsDestination): Sender<E
       return entries.map((_, index) => outcomeOf(answer, String(index)));
     },
   };
+}
+
+/** X-Ray's header, so that services that know nothing of W3C see the trace. SQS does not count it as size. */
+function traceOf({ traceParent }: ClaimedEvent): Partial<Entry> {
+  const StringValue = xRayHeader(traceParent);
+  if (StringValue === undefined) return {};
+  return { MessageSystemAttributes: { AWSTraceHeader: { DataType: 'String', StringValue } } };
 }
 
 /**

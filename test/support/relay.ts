@@ -177,6 +177,7 @@ export const claimedEvent = (overrides: Partial<ClaimedEvent> = {}): ClaimedEven
   releases: 0,
   replays: 0,
   lastError: null,
+  traceParent: null,
   ...overrides,
 });
 
