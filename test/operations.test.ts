@@ -407,10 +407,10 @@ describe('a parked event is told of', () => {
     ]);
     const quick = await claimSome(store);
     const parkings = [parking(lost, 'late'), parking(kept, 'in time')];
-    expect(await park(store, slow.token, parkings, 'ops')).toBe(1);
+    expect(await park(store, slow.token, parkings, 'ops')).toHaveLength(1);
     expect(await recorded(PARKED)).toMatchObject([{ payload: { eventId: kept.eventId, reason: 'in time' } }]);
-    expect(await park(store, quick.token, [parking(lost, 'by the other')], 'ops')).toBe(1);
-    expect(await park(store, slow.token, parkings, 'ops')).toBe(0);
+    expect(await park(store, quick.token, [parking(lost, 'by the other')], 'ops')).toHaveLength(1);
+    expect(await park(store, slow.token, parkings, 'ops')).toHaveLength(0);
     expect((await recorded(PARKED)).map(({ payload }) => payload['reason'])).toEqual([
       'in time',
       'by the other',

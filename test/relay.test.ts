@@ -199,7 +199,9 @@ describe('answers, entry by entry', () => {
       published: 17,
       acknowledged: 17,
       released: 12,
+      releasedBy: { Unavailable: 12 },
       parked: 1,
+      parkedBy: { Refused: 1 },
     });
     const rows = await outboxRows(db);
     const states = rows.map(({ state }) => state);
@@ -640,6 +642,7 @@ describe('little time left', () => {
       published: 20,
       acknowledged: 20,
       released: 30,
+      releasedBy: { Unsent: 30 },
     });
     const back = (await outboxRows(db)).filter(({ state }) => state === 'PENDING');
     expect(back).toHaveLength(30);
@@ -719,7 +722,8 @@ describe('many relays', () => {
       relayParts(createPrisma(db.url, { max: 2 }), sqs, { claimLimit: 10 }),
     );
     const counts = await Promise.all(relays.map((relay) => tick(relay, inFull)));
-    const sum = (key: keyof TickCounts) => counts.reduce((total, each) => total + each[key], 0);
+    const sum = (key: 'claimed' | 'acknowledged' | 'fencedOut') =>
+      counts.reduce((total, each) => total + each[key], 0);
     expect([sum('claimed'), sum('acknowledged'), sum('fencedOut')]).toEqual([200, 200, 0]);
     expect(sorted(storedIds(sqs))).toEqual(sorted(idsOf(events)));
     expect(relays.flatMap(({ reported }) => reported)).toEqual([]);

@@ -72,24 +72,30 @@ const verbs: Record<string, Verb> = {
         keepPublished: false,
       },
     ),
-  'release with back-off': (on, token, sequences) =>
-    release(
-      on,
-      token,
-      sequences.map((sequence) => ({ sequence, delaySeconds: 60, attemptBack: true, error: 'Throttled' })),
-    ),
-  'release untried': (on, token, sequences) =>
-    release(
-      on,
-      token,
-      sequences.map((sequence) => ({ sequence, delaySeconds: 0, attemptBack: true, error: null })),
-    ),
-  park: (on, token, sequences) =>
-    park(
-      on,
-      token,
-      sequences.map((sequence) => ({ sequence, reason: 'TooLarge: 2 MB', attemptBack: true })),
-    ),
+  'release with back-off': async (on, token, sequences) =>
+    (
+      await release(
+        on,
+        token,
+        sequences.map((sequence) => ({ sequence, delaySeconds: 60, attemptBack: true, error: 'Throttled' })),
+      )
+    ).length,
+  'release untried': async (on, token, sequences) =>
+    (
+      await release(
+        on,
+        token,
+        sequences.map((sequence) => ({ sequence, delaySeconds: 0, attemptBack: true, error: null })),
+      )
+    ).length,
+  park: async (on, token, sequences) =>
+    (
+      await park(
+        on,
+        token,
+        sequences.map((sequence) => ({ sequence, reason: 'TooLarge: 2 MB', attemptBack: true })),
+      )
+    ).length,
 };
 
 /** Every column of every row, to see that nothing at all has changed. */
@@ -109,6 +115,9 @@ const settleWith = async (
   await settle(settleParts(more) as RelayParts, claim as Claim, settlements, counts);
   return counts;
 };
+
+const sum = (byReason: Partial<Record<string, number>>) =>
+  Object.values(byReason).reduce<number>((total, count) => total + (count ?? 0), 0);
 
 /** A row, and the claim that holds it. */
 const claimOne = async (more = {}) => {
@@ -343,9 +352,12 @@ describe('settling a claim', () => {
         acknowledged: ended('acknowledge'),
         fencedOut: ended('fenced out'),
         released: ended('release'),
+        releasedBy: expect.any(Object),
         parked: ended('park'),
+        parkedBy: expect.any(Object),
         unanswered: ended('wait'),
       });
+      expect([sum(counts.releasedBy), sum(counts.parkedBy)]).toEqual([counts.released, counts.parked]);
       for (const row of rows.filter(({ state }) => state === 'PARKED')) expect(row.parkReason).toMatch(/\S/);
     });
     await fc.assert(property, { numRuns: 40 });

@@ -1,5 +1,6 @@
 import { inTime, type TimeLeft } from '../shared/deadline.ts';
 import { describeError, isTerminal } from '../shared/errors.ts';
+import { linkedSpan } from '../shared/trace.ts';
 import { storeOf, type RootClient, type Store, type TransactionClient } from '../shared/store.ts';
 import type { ReceivedEvent } from '../outbox/event.ts';
 
@@ -12,8 +13,12 @@ export interface Applicable<Tx> {
   readonly effect: Effect<Tx>;
 }
 
-/** `duplicate` is success: the effect was applied before. `retry` may succeed later, `terminal` never will. */
+/**
+ * `duplicate` is success: the effect was applied before. `retry` may succeed later, `terminal` never will.
+ * `lagMs` is how long after its recording an event was applied, where it says when it was recorded.
+ */
 export type ApplyOutcome =
+  | { readonly kind: 'applied'; readonly lagMs: number }
   | { readonly kind: 'applied' | 'duplicate' }
   | { readonly kind: 'retry' | 'terminal'; readonly reason: string };
 
@@ -39,7 +44,7 @@ ON CONFLICT DO NOTHING
 RETURNING source, event_id AS id`;
 
 const STILL_ENTERED = `
-SELECT count(*)::int AS entered FROM applied_event
+SELECT count(*)::int AS entered, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "atMs" FROM applied_event
 WHERE consumer = $1 AND (source, event_id) IN (SELECT * FROM unnest($2::text[], $3::uuid[]))
   AND xmin = pg_current_xact_id()::xid`;
 
@@ -53,22 +58,37 @@ export async function applyOne<Tx extends TransactionClient>(
 ): Promise<ApplyOutcome> {
   try {
     const applied = await applyTogether(ledger, [applicable]);
-    return { kind: applied.size === 1 ? 'applied' : 'duplicate' };
+    return outcomeOf(applicable, applied);
   } catch (error) {
     return { kind: isTerminal(error) ? 'terminal' : 'retry', reason: describeError(error) };
   }
 }
 
+/** What became of one of the events that were applied together. */
+export function outcomeOf<Tx>(
+  applicable: Applicable<Tx>,
+  applied: ReadonlyMap<Applicable<Tx>, number>,
+): ApplyOutcome {
+  const atMs = applied.get(applicable);
+  if (atMs === undefined) return { kind: 'duplicate' };
+  const lagMs = atMs - Date.parse(applicable.event.time ?? '');
+  // Two databases may disagree on the time by a little.
+  return Number.isNaN(lagMs)
+    ? { kind: 'applied' }
+    : { kind: 'applied', lagMs: Math.max(0, Math.round(lagMs)) };
+}
+
 /**
  * Applies several events in one transaction, in the order given: all of them or none.
  *
- * @returns those that were applied; the others had been applied before
+ * @returns those that were applied, with when (milliseconds since 1970, on the database's clock); the others had been
+ *   applied before
  * @throws whatever an effect or the database threw, or that the time was over; then nothing of any of them was written
  */
 export async function applyTogether<Tx extends TransactionClient>(
   { consumer, prisma, timeoutMs, timeLeft }: Ledger<Tx>,
   applicables: readonly Applicable<Tx>[],
-): Promise<Set<Applicable<Tx>>> {
+): Promise<Map<Applicable<Tx>, number>> {
   const work = prisma.$transaction(
     async (tx) => {
       const store = storeOf(tx);
@@ -77,13 +97,18 @@ export async function applyTogether<Tx extends TransactionClient>(
       // `delete`, not `has`: the second of two equal events in one batch finds its key taken.
       const fresh = applicables.filter(({ event }) => entered.delete(keyOf(event)));
       try {
-        for (const { effect, event } of fresh) await inTime(effect(tx, event), timeLeft);
-        if (fresh.length > 0) await proveAlive(store, consumer, fresh);
+        for (const { effect, event } of fresh) {
+          await inTime(
+            linkedSpan(`apply ${event.type}`, 'consumer', [event.traceParent], () => effect(tx, event)),
+            timeLeft,
+          );
+        }
+        const atMs = fresh.length > 0 ? await proveAlive(store, consumer, fresh) : 0;
+        return new Map(fresh.map((each) => [each, atMs]));
       } catch (error) {
         await spoil(store);
         throw error;
       }
-      return new Set(fresh);
     },
     { maxWait: timeoutMs, timeout: timeoutMs },
   );
@@ -102,18 +127,24 @@ async function spoil(store: Store): Promise<void> {
 /**
  * An effect may have swallowed an error, and COMMIT would then roll back without saying so; or it ended the
  * transaction itself. Either way no ledger row of this very transaction can be read back here.
+ *
+ * @returns the database's time, milliseconds since 1970
  */
 async function proveAlive<Tx>(
   store: Store,
   consumer: string,
   fresh: readonly Applicable<Tx>[],
-): Promise<void> {
-  const [row] = await store.query<{ entered: number }>(STILL_ENTERED, ledgerKeys(consumer, fresh));
+): Promise<number> {
+  const [row] = await store.query<{ entered: number; atMs: number }>(
+    STILL_ENTERED,
+    ledgerKeys(consumer, fresh),
+  );
   if (row?.entered !== fresh.length) {
     throw new Error(
       'an effect ended the transaction that holds its ledger row; it may only use the tx it is given',
     );
   }
+  return row.atMs;
 }
 
 type LedgerKey = Pick<ReceivedEvent, 'source' | 'id'>;

@@ -1,9 +1,9 @@
 import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import { describeError } from '../shared/errors.ts';
-import { abortAfter, countdown, type TimeLeft } from '../shared/deadline.ts';
+import { abortAfter, CALL_TIMEOUT_MS, countdown, type TimeLeft } from '../shared/deadline.ts';
 import type { TransactionClient } from '../shared/store.ts';
-import { applyOne, applyTogether, type ApplyOutcome, type Ledger } from './apply.ts';
+import { applyOne, applyTogether, outcomeOf, type ApplyOutcome, type Ledger } from './apply.ts';
 import { bury } from './deadletter.ts';
 import type { ConsumerParts } from './parts.ts';
 import { prepare, type Prepared } from './prepare.ts';
@@ -21,8 +21,6 @@ export interface RecordResult {
 
 /** A record is not begun with less time than this, nor with less than the longest one so far took. */
 const SHORTEST_RECORD_MS = 500;
-/** A dead-letter queue that does not answer is given up after this, or sooner when the time is short. */
-const CALL_TIMEOUT_MS = 5_000;
 /** Added to the time left for Prisma's own transaction limit, so that it is never the first to fire. */
 const TRANSACTION_GRACE_MS = 60_000;
 
@@ -142,7 +140,7 @@ async function tryTogether<Tx extends TransactionClient>(
     return await Promise.all(
       prepared.map((one) => {
         const outcome: RecordResult['outcome'] =
-          'outcome' in one ? one.outcome : { kind: applied.has(one.applicable) ? 'applied' : 'duplicate' };
+          'outcome' in one ? one.outcome : outcomeOf(one.applicable, applied);
         return conclude(parts, one.record, outcome, ledger.timeLeft);
       }),
     );

@@ -4,7 +4,7 @@ import middy, { type MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
 import type { EventTypes, ReceivedOf, Schemas } from '../outbox/event.ts';
 import { invocationTimeLeft } from '../shared/deadline.ts';
-import { reportLine } from '../shared/report.ts';
+import { nameInvocation, report } from '../shared/report.ts';
 import type { RootClient, TransactionClient } from '../shared/store.ts';
 import type { Effect } from './apply.ts';
 import { applyBatch } from './batch.ts';
@@ -54,7 +54,7 @@ export function consumer<S extends Schemas, Tx extends TransactionClient>(option
     config,
     transactionPer,
     sqs: options.sqs ?? new SQSClient({ maxAttempts: 2 }),
-    report: reportLine,
+    report,
     random: Math.random,
   };
   /** Our responses, and the records that each speaks for. */
@@ -87,6 +87,7 @@ async function handleBatch<Tx extends TransactionClient>(
   if (!Array.isArray(records) || records.some((record) => !record?.messageId)) {
     throw new TypeError(`consumer ${parts.name}: expected an SQS event with Records, each with a messageId`);
   }
+  nameInvocation(context);
   const began = performance.now();
   const results = await applyBatch(parts, records, invocationTimeLeft(context, SETTLE_MARGIN_MS));
   const failed = await settleRecords(parts, results, invocationTimeLeft(context, ANSWER_MARGIN_MS));

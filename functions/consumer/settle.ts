@@ -1,18 +1,17 @@
 import type { SQSRecord } from 'aws-lambda';
-import { abortAfter, type TimeLeft } from '../shared/deadline.ts';
+import { abortAfter, CALL_TIMEOUT_MS, type TimeLeft } from '../shared/deadline.ts';
 import { describeError } from '../shared/errors.ts';
 import type { TransactionClient } from '../shared/store.ts';
 import { isDone, type RecordResult } from './batch.ts';
 import type { ConsumerParts } from './parts.ts';
 import { growing, redeliver } from './retry.ts';
 
-/** A queue that does not answer is given up after this, or sooner when the time is short. */
-const CALL_TIMEOUT_MS = 5_000;
-
 /** What one batch did, in records. */
 export interface BatchCounts {
   readonly records: number;
   readonly applied: number;
+  /** Milliseconds from recording to applying, of each applied event that says when it was recorded. */
+  readonly applyLags: readonly number[];
   /** Applied before; success. */
   readonly duplicates: number;
   /** Will be delivered again, later each time. */
@@ -30,6 +29,7 @@ export function countOutcomes(results: readonly RecordResult[]): BatchCounts {
   return {
     records: results.length,
     applied: of('applied'),
+    applyLags: results.flatMap(({ outcome }) => ('lagMs' in outcome ? [outcome.lagMs] : [])),
     duplicates: of('duplicate'),
     retried: of('retry'),
     terminal: of('terminal'),

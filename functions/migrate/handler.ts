@@ -1,7 +1,7 @@
 import type { Context } from 'aws-lambda';
 import { fileURLToPath } from 'node:url';
 import { databaseUrl, readConfig } from '../shared/config.ts';
-import { reportLine } from '../shared/report.ts';
+import { nameInvocation, report } from '../shared/report.ts';
 import { deployMigrations } from './migrate.ts';
 
 /** The zip keeps the repository's layout, so the folder is in the same place on Lambda and in a checkout. */
@@ -19,11 +19,12 @@ const config = readConfig(
  * @returns the names of the migrations applied now, in order.
  * @throws as `deployMigrations` does.
  */
-export async function handler(_event: unknown, _context: Context): Promise<{ applied: string[] }> {
+export async function handler(_event: unknown, context: Context): Promise<{ applied: string[] }> {
+  nameInvocation(context);
   const applied = await deployMigrations({
     connectionString: config.databaseUrl,
     directory,
-    log: (message) => reportLine('migrate', { message }),
+    log: (what) => report('migrate', { what }),
   });
   return { applied };
 }

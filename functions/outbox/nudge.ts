@@ -1,6 +1,6 @@
 import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError } from '../shared/errors.ts';
-import { reportLine, type Report } from '../shared/report.ts';
+import { report as writeReport, type Report } from '../shared/report.ts';
 
 /** What a tick says, wherever it comes from; the relay reads nothing in it. */
 const TICK = JSON.stringify({ tick: 'nudge' });
@@ -15,7 +15,7 @@ const NUDGE_TIMEOUT_MS = 1_000;
 export function nudger({
   sqs,
   tickQueueUrl,
-  report = reportLine,
+  report = writeReport,
 }: {
   readonly sqs: SQSClient;
   readonly tickQueueUrl: string;

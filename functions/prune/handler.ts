@@ -1,7 +1,7 @@
 import type { Context } from 'aws-lambda';
 import { connect } from '../shared/database.ts';
 import { invocationTimeLeft } from '../shared/deadline.ts';
-import { reportLine } from '../shared/report.ts';
+import { nameInvocation, report } from '../shared/report.ts';
 import { storeOf } from '../shared/store.ts';
 import { pruneConfig } from './config.ts';
 import { pruneLedger, pruneOutbox } from './prune.ts';
@@ -14,11 +14,12 @@ export async function handler(
   _event: unknown,
   context: Context,
 ): Promise<{ outbox: number; ledger: number }> {
+  nameInvocation(context);
   const timeLeft = invocationTimeLeft(context, 0);
   const counts = {
     outbox: await pruneOutbox(store, config.retentionHours, timeLeft),
     ledger: await pruneLedger(store, config.ledgerRetentionDays, timeLeft),
   };
-  reportLine('prune.done', counts);
+  report('prune.done', counts);
   return counts;
 }

@@ -1,3 +1,5 @@
+import type { ParkReason, ReleaseReason } from './reasons.ts';
+
 /** What one tick did, in rows. */
 export interface TickCounts {
   /** Claims won. A row claimed twice in a tick counts twice. */
@@ -10,8 +12,12 @@ export interface TickCounts {
   fencedOut: number;
   /** Given back, with back-off or untried. */
   released: number;
+  /** The same by reason; reasons that did not occur are absent. */
+  releasedBy: Partial<Record<ReleaseReason, number>>;
   /** Given up to a person. */
   parked: number;
+  /** The same by reason. */
+  parkedBy: Partial<Record<ParkReason, number>>;
   /** Sent without an answer in time; left to their lease. */
   unanswered: number;
   /** Not rows: how long the oldest claimed event had been waiting, in seconds. */
@@ -25,7 +31,9 @@ export const noCounts = (): TickCounts => ({
   acknowledged: 0,
   fencedOut: 0,
   released: 0,
+  releasedBy: {},
   parked: 0,
+  parkedBy: {},
   unanswered: 0,
   oldestSeconds: 0,
 });

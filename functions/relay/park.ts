@@ -20,20 +20,20 @@ WITH parked AS (
       attempts = e.attempts - p.attempt_back::int, claim_token = NULL, lease_until = NULL
   FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS p(sequence, reason, attempt_back)
   WHERE e.sequence = p.sequence AND e.claim_token = $4::uuid AND e.state = 'PENDING'
-  RETURNING e.event_id, e.destination, e.type, e.source, e.ordering_key, e.attempts, e.park_reason),
+  RETURNING e.sequence, e.event_id, e.destination, e.type, e.source, e.ordering_key, e.attempts, e.park_reason),
 told AS (
   INSERT INTO outbox_event (event_id, destination, source, type, payload)
   SELECT gen_random_uuid(), $5::text, '${OPERATIONS_SOURCE}', '${EVENT_PARKED}', json_build_object(
     'eventId', event_id, 'destination', destination, 'type', type, 'source', source, 'orderingKey', ordering_key,
     'attempts', attempts, 'reason', park_reason)
   FROM parked WHERE $5::text IS NOT NULL AND NOT (source = '${OPERATIONS_SOURCE}' AND type LIKE 'outbox.%'))
-SELECT count(*)::int AS parked FROM parked`;
+SELECT sequence FROM parked`;
 
 /**
  * Takes rows out of the relay's sight until a person replays or discards them. Nothing is lost: the row stays.
  *
  * @param tell destination for `outbox.event.parked`; undefined: nobody is told
- * @returns number of rows that changed; fewer than given means the rest was fenced out
+ * @returns the sequences of rows that changed; fewer than given means the rest was fenced out
  * @throws TypeError when the token is missing, before any SQL
  */
 export async function park(
@@ -41,11 +41,11 @@ export async function park(
   token: string,
   parkings: readonly Parking[],
   tell?: string,
-): Promise<number> {
+): Promise<bigint[]> {
   const rows = heldBy(token, parkings);
-  if (rows.length === 0) return 0;
-  const [answer] = await onWriteConflictAgain(() =>
-    store.query<{ parked: number }>(PARK, [
+  if (rows.length === 0) return [];
+  const changed = await onWriteConflictAgain(() =>
+    store.query<{ sequence: bigint }>(PARK, [
       rows.map(({ sequence }) => sequence),
       rows.map(({ reason }) => reason),
       rows.map(({ attemptBack }) => attemptBack),
@@ -53,5 +53,5 @@ export async function park(
       tell ?? null,
     ]),
   );
-  return answer?.parked ?? 0;
+  return changed.map(({ sequence }) => sequence);
 }

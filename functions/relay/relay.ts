@@ -3,7 +3,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 import type { Context } from 'aws-lambda';
 import pLimit from 'p-limit';
 import { invocationTimeLeft } from '../shared/deadline.ts';
-import { reportLine } from '../shared/report.ts';
+import { nameInvocation, report } from '../shared/report.ts';
 import { storeOf, type RawClient } from '../shared/store.ts';
 import type { RelayConfig } from './config.ts';
 import type { TickCounts } from './counts.ts';
@@ -23,6 +23,7 @@ const SETTLE_MARGIN_MS = 1_500;
 export function relay({ prisma, config }: { readonly prisma: RawClient; readonly config: RelayConfig }) {
   const parts = partsOf(prisma, config);
   return async (_event: unknown, context: Context): Promise<TickCounts> => {
+    nameInvocation(context);
     const began = performance.now();
     const counts = await tick(parts, invocationTimeLeft(context, SETTLE_MARGIN_MS));
     parts.report('relay.tick', { ...counts, milliseconds: Math.round(performance.now() - began) });
@@ -37,7 +38,7 @@ export function partsOf(prisma: RawClient, config: RelayConfig): RelayParts {
     store: storeOf(prisma),
     senders: sendersOf(config),
     config,
-    report: reportLine,
+    report,
     calls: (call) => limit(call),
     keyCursors: new Map(),
     random: Math.random,

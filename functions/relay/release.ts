@@ -20,19 +20,20 @@ SET claim_token = NULL, lease_until = NULL,
     attempts = e.attempts - r.attempt_back::int, releases = e.releases + (r.delay > 0)::int,
     last_error = coalesce(r.error, e.last_error)
 FROM unnest($1::bigint[], $2::float8[], $3::boolean[], $4::text[]) AS r(sequence, delay, attempt_back, error)
-WHERE e.sequence = r.sequence AND e.claim_token = $5::uuid AND e.state = 'PENDING'`;
+WHERE e.sequence = r.sequence AND e.claim_token = $5::uuid AND e.state = 'PENDING'
+RETURNING e.sequence`;
 
 /**
  * Gives rows back before their lease ends, to be claimed again when due.
  *
- * @returns number of rows that changed; fewer than given means the rest was fenced out
+ * @returns the sequences of rows that changed; fewer than given means the rest was fenced out
  * @throws TypeError when the token is missing, before any SQL
  */
-export async function release(store: Store, token: string, releases: readonly Release[]): Promise<number> {
+export async function release(store: Store, token: string, releases: readonly Release[]): Promise<bigint[]> {
   const rows = heldBy(token, releases);
-  if (rows.length === 0) return 0;
-  return onWriteConflictAgain(() =>
-    store.execute(RELEASE, [
+  if (rows.length === 0) return [];
+  const changed = await onWriteConflictAgain(() =>
+    store.query<{ sequence: bigint }>(RELEASE, [
       rows.map(({ sequence }) => sequence),
       rows.map(({ delaySeconds }) => delaySeconds),
       rows.map(({ attemptBack }) => attemptBack),
@@ -40,4 +41,5 @@ export async function release(store: Store, token: string, releases: readonly Re
       token,
     ]),
   );
+  return changed.map(({ sequence }) => sequence);
 }

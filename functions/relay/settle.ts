@@ -7,6 +7,7 @@ import { BACKLOG_LATE } from './operations.ts';
 import { park, type Parking } from './park.ts';
 import { release, type Release } from './release.ts';
 import type { RelayParts } from './parts.ts';
+import { parkReason, releaseReason, tally, type ParkReason, type ReleaseReason } from './reasons.ts';
 
 /**
  * Writes what became of claimed events: one fenced statement per verb.
@@ -35,19 +36,21 @@ export async function settle(
   counts.acknowledged += acknowledged;
   counts.fencedOut += published - acknowledged;
   const released = await release(store, token, work.release);
-  counts.released += released;
-  counts.fencedOut += work.release.length - released;
+  counts.released += released.length;
+  counts.fencedOut += work.release.length - released.length;
+  tally(counts.releasedBy, work.release, released);
   const parked = await park(store, token, work.park, config.operationsDestination);
-  counts.parked += parked;
-  counts.fencedOut += work.park.length - parked;
+  counts.parked += parked.length;
+  counts.fencedOut += work.park.length - parked.length;
+  tally(counts.parkedBy, work.park, parked);
 }
 
 interface Work {
   readonly acknowledge: Acknowledgement[];
   /** Kept in any case: while the row is there, the same fact is not told again. */
   readonly acknowledgeFact: Acknowledgement[];
-  readonly release: Release[];
-  readonly park: Parking[];
+  readonly release: (Release & { readonly code: ReleaseReason })[];
+  readonly park: (Parking & { readonly code: ParkReason })[];
   unanswered: number;
 }
 
@@ -58,6 +61,10 @@ function assign(
   maxAttempts: number,
   backoff: () => number,
 ): void {
+  const toPark = (reason: string, attemptBack: boolean, code: ParkReason) =>
+    work.park.push({ sequence, reason, attemptBack, code });
+  const toRelease = (delaySeconds: number, attemptBack: boolean, error: string | null, code: ReleaseReason) =>
+    work.release.push({ sequence, delaySeconds, attemptBack, error, code });
   switch (outcome.kind) {
     case 'published':
       (type === BACKLOG_LATE ? work.acknowledgeFact : work.acknowledge).push({
@@ -66,29 +73,27 @@ function assign(
       });
       return;
     case 'refused':
-      work.park.push({ sequence, reason: outcome.reason, attemptBack: false });
+      toPark(outcome.reason, false, parkReason(outcome.reason));
       return;
-    case 'exhausted': {
-      const last = lastError === null ? 'no answer ever came back' : `last answer: ${lastError}`;
-      work.park.push({ sequence, reason: `AttemptsExhausted: ${maxAttempts}; ${last}`, attemptBack: true });
+    case 'exhausted':
+      toPark(exhausted(maxAttempts, lastError), true, 'AttemptsExhausted');
+      return;
+    case 'unavailable': {
+      const { reason, whole } = outcome;
+      if (whole || attempts < maxAttempts) toRelease(backoff(), whole, reason, releaseReason(reason));
+      else toPark(exhausted(maxAttempts, reason), false, 'AttemptsExhausted');
       return;
     }
-    case 'unavailable':
-      if (outcome.whole || attempts < maxAttempts) {
-        const { reason: error, whole: attemptBack } = outcome;
-        work.release.push({ sequence, delaySeconds: backoff(), attemptBack, error });
-      } else {
-        const reason = `AttemptsExhausted: ${maxAttempts}; last answer: ${outcome.reason}`;
-        work.park.push({ sequence, reason, attemptBack: false });
-      }
-      return;
     case 'deferred':
-      work.release.push({ sequence, delaySeconds: backoff(), attemptBack: true, error: null });
+      toRelease(backoff(), true, null, 'Deferred');
       return;
     case 'unsent':
-      work.release.push({ sequence, delaySeconds: 0, attemptBack: true, error: null });
+      toRelease(0, true, null, 'Unsent');
       return;
     case 'unanswered':
       work.unanswered += 1;
   }
 }
+
+const exhausted = (maxAttempts: number, lastError: string | null) =>
+  `AttemptsExhausted: ${maxAttempts}; ${lastError === null ? 'no answer ever came back' : `last answer: ${lastError}`}`;

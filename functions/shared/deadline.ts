@@ -36,5 +36,8 @@ export async function inTime<T>(work: Promise<T>, timeLeft: TimeLeft): Promise<T
   }
 }
 
+/** A queue that does not answer a consumer is given up after this, or sooner when the time is short. */
+export const CALL_TIMEOUT_MS = 5_000;
+
 /** Aborts after `ms`, at once when that is not above zero. */
 export const abortAfter = (ms: number): AbortSignal => AbortSignal.timeout(Math.max(0, Math.trunc(ms)));

@@ -165,14 +165,24 @@ export const onceEach = (...records: SQSRecord[]): { id: string; ledger: number;
 /** A line that the code under test reported. */
 export type Reported = Record<string, unknown> & { event: string };
 
-/** Takes over standard output until the test ends. @returns the lines reported from now on, as they come. */
+/** Takes over standard output and error until the test ends; `take` gets what is written from now on. */
+export function captureLines(take: (line: string) => void): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    const write = vi.spyOn(stream, 'write').mockImplementation((text) => {
+      take(String(text));
+      return true;
+    });
+    afterwards(() => write.mockRestore());
+  }
+}
+
+/** @returns the lines reported from now on, as they come; those with metrics are left out. */
 export function captureReports(): Reported[] {
   const lines: Reported[] = [];
-  const write = vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
-    lines.push(JSON.parse(String(text)) as Reported);
-    return true;
+  captureLines((text) => {
+    const line = JSON.parse(text) as Reported;
+    if ('event' in line) lines.push(line);
   });
-  afterwards(() => write.mockRestore());
   return lines;
 }
 
