@@ -54,7 +54,16 @@ function account(error: unknown, max: number): string {
   return (parts.join(' < ') || String(error)).replace(/\s+/g, ' ').slice(0, max);
 }
 
-/** Prisma shows the whole call, with its data, before it says what is wrong with it in the last line. */
+/**
+ * Prisma shows the whole call, with its data, before it says what is wrong with it in the last line, and PostgreSQL
+ * quotes a value that it refuses: `invalid input syntax for type uuid: "…"`. Data has no place in a log.
+ */
 function messageOf({ name, message }: Error): string {
-  return name.startsWith('PrismaClient') ? (message.trim().split('\n').at(-1) ?? '') : message;
+  const fromPrisma = name.startsWith('PrismaClient');
+  if (!fromPrisma && !FROM_DATABASE.has(name)) return message;
+  const unquoted = message.trim().replace(/(: |value )".*"/gs, '$1"…"');
+  return fromPrisma ? (unquoted.split('\n').at(-1) ?? '') : unquoted;
 }
+
+/** Names of errors that carry PostgreSQL's own words: adapter-pg's, and pg's. */
+const FROM_DATABASE = new Set(['DriverAdapterError', 'error']);

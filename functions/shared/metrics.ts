@@ -14,7 +14,7 @@ export interface Metric {
    * When a value goes out. `always`: a zero too, since an alarm looks at it. `above zero`, the usual: CloudWatch bills a
    * metric for each hour in which it has a value, and an idle tick should cost nothing. `after a claim`: not of an idle tick.
    */
-  readonly sent: 'always' | 'above zero' | 'after a claim';
+  readonly sent: 'always' | 'above zero' | 'after a claim' | 'each applied event';
 }
 
 const tick = (name: string, field: string, more: Partial<Metric> = {}): Metric => ({
@@ -64,7 +64,7 @@ export const METRICS: readonly Metric[] = [
   batch('Duplicates', 'duplicates'),
   batch('Terminal', 'terminal'),
   batch('Retried', 'retried'),
-  batch('ApplyLag', 'applyLags', { unit: 'Milliseconds', sent: 'always' }),
+  batch('ApplyLag', 'applyLags', { unit: 'Milliseconds', sent: 'each applied event' }),
 ];
 
 /** One value of a metric, and the dimensions beside `service`. */
