@@ -12,7 +12,7 @@ import { relay } from '../functions/relay/relay.ts';
 import { TerminalError } from '../functions/shared/errors.ts';
 import { METRICS } from '../functions/shared/metrics.ts';
 import { LINES } from '../functions/shared/report.ts';
-import { storeOf } from '../functions/shared/store.ts';
+import { storeOf, type Store } from '../functions/shared/store.ts';
 import type { PrismaClient } from '../prisma/client/client.ts';
 import { afterwards } from './support/cleanup.ts';
 import {
@@ -26,7 +26,7 @@ import {
   startConsumer,
   type Tx,
 } from './support/consumer.ts';
-import { createPrisma, type TestDatabase } from './support/database.ts';
+import { createPrisma, openSession, type TestDatabase } from './support/database.ts';
 import { dueIn, insertEvents, leased, parked, published } from './support/factories.ts';
 import { destinationsOf, relaySettings } from './support/relay.ts';
 import * as scripted from './support/scripted-sqs.ts';
@@ -329,6 +329,31 @@ describe('the gauge', () => {
     await insertEvents(db, 2, parked());
     await insertEvents(db, 1, parked({ orderingKey: 'ORDER-1' }));
     expect(await measured()).toMatchObject({ backlog: 0, backlogAgeSeconds: 0, parked: 3 });
+  });
+
+  // What the planner takes at a million pending is in docs/plans.md; a small table it may well read through.
+  test('has an index for each thing that it looks at, in the order in which it looks', async () => {
+    const session = await openSession(db.url);
+    for (const way of ['seqscan', 'bitmapscan', 'sort']) await session.query(`SET enable_${way} = off`);
+    const plan: string[] = [];
+    const explaining = {
+      query: async <Row>(text: string) => {
+        const { rows } = await session.query<Record<string, string>>(`EXPLAIN ${text}`);
+        plan.push(...rows.map((row) => row['QUERY PLAN'] ?? ''));
+        return [{}] as Row[];
+      },
+    };
+    await measureBacklog(explaining as unknown as Store);
+    const indexes = plan.flatMap((node) => / using (\w+)/.exec(node)?.[1] ?? []);
+    expect(plan.filter((node) => /Seq Scan|Sort/.test(node))).toEqual([]);
+    expect(indexes.toSorted()).toEqual([
+      'outbox_event_due',
+      'outbox_event_due',
+      'outbox_event_due',
+      'outbox_event_head',
+      'outbox_event_parked',
+      'outbox_event_pkey',
+    ]);
   });
 
   test('of an empty table is zero', async () => {

@@ -14,24 +14,32 @@ export interface Measured {
   readonly tableBytes: number;
 }
 
-/** Rows looked at in each of the three places, at most: a count that reaches it means "so many or more". */
-export const LOOKED_AT = 100_001;
+/** Counts from an index alone end here: this many or more. */
+const COUNTED = 100_001;
+/** Rows themselves are looked at only so far, in each of the three places. */
+const LOOKED_AT = 10_001;
 
-// What is read is bounded by what is looked at, not by what is found: rows that are not due yet are counted in. Without
-// a key they come in the order of `due_at`, so what is due comes first; with one in the order of the keys.
-// An event that back-off made wait has been due since `waiting_since`, as for the relay's own `oldestSeconds`.
+const DUE = `state = 'PENDING' AND ordering_key IS NULL AND due_at <= now()`;
+
+// What is read is bounded by what is looked at, whatever there is to be found; the indexes say which rows.
+// `looked`: the oldest due events without a key; the next to fall due, some of which wait for a retry; and events with a
+// key, key after key. An event that back-off made wait has been due since `waiting_since`, as for the relay's own
+// `oldestSeconds`: by `due_at` alone, an outage would look young, and empty most of the time.
 const MEASURE = `
-WITH waiting AS (
-  (SELECT coalesce(waiting_since, due_at) AS since FROM outbox_event
-   WHERE state = 'PENDING' AND ordering_key IS NULL
+WITH looked AS (
+  (SELECT sequence FROM outbox_event WHERE ${DUE} ORDER BY due_at, sequence LIMIT ${LOOKED_AT})
+  UNION ALL
+  (SELECT sequence FROM outbox_event WHERE state = 'PENDING' AND ordering_key IS NULL AND due_at > now()
    ORDER BY due_at, sequence LIMIT ${LOOKED_AT})
   UNION ALL
-  (SELECT CASE WHEN state = 'PENDING' THEN coalesce(waiting_since, due_at) END FROM outbox_event
-   WHERE state <> 'PUBLISHED' AND ordering_key IS NOT NULL
+  (SELECT sequence FROM outbox_event WHERE state <> 'PUBLISHED' AND ordering_key IS NOT NULL
    ORDER BY destination, ordering_key, sequence LIMIT ${LOOKED_AT})),
-parked AS (
-  SELECT FROM outbox_event WHERE state = 'PARKED' ORDER BY sequence LIMIT ${LOOKED_AT})
-SELECT count(*) FILTER (WHERE since <= now())::int AS backlog,
+waiting AS (
+  SELECT coalesce(waiting_since, due_at) AS since, ordering_key IS NULL AND due_at <= now() AS counted
+  FROM outbox_event WHERE sequence = ANY (ARRAY(SELECT sequence FROM looked)) AND state = 'PENDING'),
+due AS (SELECT FROM outbox_event WHERE ${DUE} ORDER BY due_at, sequence LIMIT ${COUNTED}),
+parked AS (SELECT FROM outbox_event WHERE state = 'PARKED' ORDER BY sequence LIMIT ${COUNTED})
+SELECT ((SELECT count(*) FROM due) + count(*) FILTER (WHERE since <= now() AND NOT counted))::int AS backlog,
   greatest(0, coalesce(extract(epoch FROM now() - min(since)), 0))::float8 AS "backlogAgeSeconds",
   (SELECT count(*)::int FROM parked) AS parked,
   pg_stat_get_dead_tuples('outbox_event'::regclass)::float8 AS "deadRows",
