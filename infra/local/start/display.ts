@@ -44,15 +44,17 @@ export function display(say: (text: string) => void): Display {
   };
 }
 
-/** Ticks and batches whose counts the database shows step by step. */
+/** Ticks and batches whose counts the database shows step by step, and what is for CloudWatch alone. */
 function isShownOtherwise({ json }: LogLine): boolean {
   switch (json?.['event']) {
     case 'relay.tick':
       return !json['fencedOut'] && !json['unanswered'];
     case 'consumer.batch':
       return !json['duplicates'];
+    case 'gauge.measured':
+      return true;
     default:
-      return false;
+      return '_aws' in (json ?? {});
   }
 }
 
