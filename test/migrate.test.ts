@@ -102,7 +102,7 @@ test(
 test('four deploys at once apply each migration once', async () => {
   const runs = await Promise.all([deploy(), deploy(), deploy(), deploy()]);
   expect(runs.flat()).toEqual([OUTBOX, EXAMPLE, PARKED]);
-  expect(await db.sql('SELECT count(*) FROM _prisma_migrations')).toEqual([{ count: 2 }]);
+  expect(await db.sql('SELECT count(*) FROM _prisma_migrations')).toEqual([{ count: 3 }]);
 });
 
 test(
