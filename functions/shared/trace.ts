@@ -3,7 +3,14 @@
  * 1.x releases, so that copies of it find each other; looking there costs a property, and no dependency at run time.
  * (docs/decisions/0011-traces-without-a-dependency.md)
  */
-import type { ContextManager, Link, Span, SpanKind, SpanStatusCode, TracerProvider } from '@opentelemetry/api';
+import type {
+  ContextManager,
+  Link,
+  Span,
+  SpanKind,
+  SpanStatusCode,
+  TracerProvider,
+} from '@opentelemetry/api';
 
 interface Registered {
   readonly context?: ContextManager;
