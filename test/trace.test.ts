@@ -218,7 +218,7 @@ describe('applying', () => {
             ]);
           },
         },
-      } as unknown as Options);
+      });
       expect(await deliver([traced(TRACE_PARENT)])).toEqual([]);
       expect(seen).toEqual([TRACE_PARENT]);
       const [applied] = named(spans(), 'apply order.placed');
@@ -236,7 +236,7 @@ describe('applying', () => {
     const spans = openTelemetry();
     const { deliver } = consume({
       effects: { 'order.placed': () => Promise.reject(new Error('a secret')) },
-    } as unknown as Options);
+    });
     expect(await deliver([traced(TRACE_PARENT)])).toHaveLength(1);
     const [applied] = named(spans(), 'apply order.placed');
     expect(applied?.status).toEqual({ code: 2 });
@@ -249,7 +249,7 @@ describe('applying', () => {
       const seen: unknown[] = [];
       const { deliver } = consume({
         effects: { 'order.placed': async (_: Tx, event: object) => seen.push('traceParent' in event) },
-      } as unknown as Options);
+      });
       expect(await deliver([traced(traceparent as string), orderRecord()])).toEqual([]);
       expect(seen).toEqual([false, false]);
     },
