@@ -38,7 +38,7 @@ const filesOf = (name: string): Zip['files'] => zips.get(name)?.files ?? {};
 const textOf = (name: string, file: string): string => Buffer.from(filesOf(name)[file] ?? []).toString();
 
 test('one zip for each function of the template', async () => {
-  expect(await functionNames()).toEqual(['relay', 'prune', 'migrate', 'orders', 'stock', 'history']);
+  expect(await functionNames()).toEqual(['relay', 'prune', 'gauge', 'migrate', 'orders', 'stock', 'history']);
   for (const name of await functionNames()) {
     expect(Object.keys(filesOf(name))).toContain(`functions/${name}/handler.mjs`);
   }
@@ -79,7 +79,7 @@ test.each(['relay', 'orders', 'stock', 'history'])(
   },
 );
 
-test.each(['relay', 'orders', 'stock', 'history', 'prune'])(
+test.each(['relay', 'orders', 'stock', 'history', 'prune', 'gauge'])(
   "%s brings Prisma's query compiler as a file",
   (name) => {
     const wasm = filesOf(name)[`functions/${name}/${WASM}`];
@@ -104,7 +104,7 @@ test.each([
   expect(zips.get(name)?.bytes).toBeLessThan(limit * KIBIBYTE);
 });
 
-test.each(['relay', 'prune', 'migrate', 'orders', 'stock', 'history'])(
+test.each(['relay', 'prune', 'gauge', 'migrate', 'orders', 'stock', 'history'])(
   '%s starts cold with its own variables and no file but its own, and takes at most two parameters (E4, E5)',
   async (name) => {
     const folder = await unpack(name);

@@ -9,12 +9,12 @@ import { UsageError } from './errors.ts';
 export const PROJECT = join(import.meta.dirname, '..', '..');
 
 /**
- * Runs `npm run package`: every zip and the template. Its output is shown only when it fails. Rejects with the
- * signal's reason when that is aborted.
+ * Runs `npm run package`, every zip and the template, for the stage `local`, which ticks as production does. Its
+ * output is shown only when it fails. Rejects with the signal's reason when that is aborted.
  */
 export async function packageService(signal: AbortSignal): Promise<void> {
   try {
-    await promisify(execFile)('npm', ['run', '--silent', 'package'], {
+    await promisify(execFile)('npm', ['run', '--silent', 'package', '--', '--stage=local'], {
       cwd: PROJECT,
       signal,
       shell: process.platform === 'win32',

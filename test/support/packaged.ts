@@ -6,6 +6,8 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { packagedTemplate } from '../../infra/template-check.ts';
+import type { Template } from '../../infra/template/document.ts';
 import { until } from './wait.ts';
 
 /** A resource of the CloudFormation template. */
@@ -17,7 +19,9 @@ export interface Resource {
 export interface Packaged {
   /** Laid out like a checkout after packaging: `.serverless/*.json` and `dist/*.zip`. Shared: read only. */
   directory: string;
-  /** The template that a deploy would apply. */
+  /** The template that a deploy of the stage `prod` would apply. */
+  template: Template;
+  /** Its resources. */
   resources: Record<string, Resource>;
   /** Everything that the packaging wrote to its terminal. */
   output: string;
@@ -34,12 +38,14 @@ export const PACKAGING_TIMEOUT_MS = 120_000;
 export async function packaged(): Promise<Packaged> {
   const directory = path.join(shelf, await fingerprint());
   if (!existsSync(directory)) await packageOnce(directory);
-  const template = await readFile(
-    path.join(directory, '.serverless/cloudformation-template-update-stack.json'),
-    'utf8',
-  );
-  const { Resources: resources } = JSON.parse(template) as { Resources: Packaged['resources'] };
-  return { directory, resources, output: await readFile(path.join(directory, 'output.txt'), 'utf8') };
+  const template = await packagedTemplate(directory);
+  const resources = template.Resources as Packaged['resources'];
+  return {
+    directory,
+    template,
+    resources,
+    output: await readFile(path.join(directory, 'output.txt'), 'utf8'),
+  };
 }
 
 /**
@@ -52,12 +58,32 @@ export async function packageCopy(directory: string, ...args: string[]): Promise
     await cp(path.join(root, input), path.join(directory, input), { recursive: true });
   }
   await symlink(path.join(root, 'node_modules'), path.join(directory, 'node_modules'));
-  const osls = path.join(root, 'node_modules/osls/bin/serverless.js');
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [osls, 'package', ...args], {
-    cwd: directory,
+  return osls(directory, args);
+}
+
+async function osls(cwd: string, args: string[]): Promise<string> {
+  const serverless = path.join(root, 'node_modules/osls/bin/serverless.js');
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [serverless, 'package', ...args], {
+    cwd,
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'] },
   });
   return stdout + stderr;
+}
+
+/**
+ * The template with other params, packaged in a folder of its own at `directory`. The zips are those of `packaged()`:
+ * building them again would tell nothing and take most of the time.
+ */
+export async function packageOption(directory: string, ...args: string[]): Promise<Template> {
+  const { directory: built } = await packaged();
+  await mkdir(directory, { recursive: true });
+  for (const input of ['infra', 'dist', 'package.json'])
+    await symlink(path.join(built, input), path.join(directory, input));
+  await symlink(path.join(root, 'node_modules'), path.join(directory, 'node_modules'));
+  const config = await readFile(path.join(built, 'serverless.yml'), 'utf8');
+  await writeFile(path.join(directory, 'serverless.yml'), config.replace(/^plugins:\n(?: +.*\n)+/m, ''));
+  await osls(directory, args);
+  return packagedTemplate(directory);
 }
 
 /** Whoever makes the unfinished folder first does the work; the others wait for the finished one. */
@@ -67,7 +93,7 @@ async function packageOnce(directory: string): Promise<void> {
   await clearShelf();
   if (await isFirst(unfinished)) {
     try {
-      await writeFile(path.join(unfinished, 'output.txt'), await packageCopy(unfinished));
+      await writeFile(path.join(unfinished, 'output.txt'), await packageCopy(unfinished, '--stage=prod'));
       await rename(unfinished, directory);
     } finally {
       await rm(unfinished, { recursive: true, force: true });

@@ -1,21 +1,10 @@
 // Checks a template against AWS's own description of its resources, offline; osls checks nothing of `resources:`.
 
-import { loadAwsServiceSpec } from '@aws-cdk/aws-service-spec';
 import type { PropertyType, Resource as ResourceSpec, SpecDatabase } from '@aws-cdk/service-spec-types';
-import type { Resource } from './packaged.ts';
+import { isObject, type Template } from './document.ts';
 
-type Resources = Record<string, Resource>;
 type Properties = ResourceSpec['properties'];
 
-const PSEUDO_PARAMETERS = [
-  'AccountId',
-  'Partition',
-  'Region',
-  'StackId',
-  'StackName',
-  'URLSuffix',
-  'NoValue',
-];
 const INTRINSIC = /^(Ref|Condition|Fn::\w+)$/;
 const TAG: Properties = {
   Key: { type: { type: 'string' }, required: true },
@@ -32,24 +21,22 @@ const PRIMITIVES: Readonly<Record<string, (value: unknown) => boolean>> = {
 };
 
 /**
- * What CloudFormation would refuse: an unknown resource type or property, a missing one, a wrong type or word, a
- * reference to what is not there. It does not know the values of free text, such as a runtime's name.
+ * What CloudFormation would refuse in a resource's own properties: an unknown type or property, a missing one, a
+ * wrong type or word. It does not know the values of free text, such as a runtime's name.
+ *
  * @returns one line each, beginning with the place; empty when nothing was found.
  */
-export async function templateErrors(resources: Resources): Promise<string[]> {
-  const database = await loadAwsServiceSpec();
-  return Object.entries(resources).flatMap(([id, resource]) => {
-    const spec = findSpec(database, resource.Type);
-    return [
-      ...(spec
-        ? propertyErrors(database, id, resource.Properties, spec.properties)
-        : [`${id}: unknown resource type ${resource.Type}`]),
-      ...referenceErrors(database, resources, id, resource),
-    ];
+export function schemaErrors(database: SpecDatabase, { Resources }: Template): string[] {
+  return Object.entries(Resources).flatMap(([id, { Type, Properties = {} }]) => {
+    const spec = findSpec(database, Type);
+    return spec
+      ? propertyErrors(database, id, Properties, spec.properties)
+      : [`${id}: unknown resource type ${Type}`];
   });
 }
 
-function findSpec(database: SpecDatabase, type: string): ResourceSpec | undefined {
+/** AWS's description of a resource type, if there is such a type. */
+export function findSpec(database: SpecDatabase, type: string): ResourceSpec | undefined {
   return database.lookup('resource', 'cloudFormationType', 'equals', type)[0];
 }
 
@@ -107,35 +94,6 @@ function primitiveErrors(at: string, value: unknown, type: PropertyType): string
   return [];
 }
 
-function referenceErrors(database: SpecDatabase, resources: Resources, at: string, value: unknown): string[] {
-  if (Array.isArray(value)) {
-    return value.flatMap((item, index) => referenceErrors(database, resources, `${at}[${index}]`, item));
-  }
-  if (!isObject(value)) return [];
-  return Object.entries(value).flatMap(([key, item]) => {
-    if (key === 'Ref') return refErrors(resources, at, String(item));
-    if (key === 'Fn::GetAtt') return attributeErrors(database, resources, at, item);
-    if (key === 'Fn::Sub' && typeof item === 'string') {
-      return [...item.matchAll(/\$\{([\w:]+)\}/g)].flatMap(([, name = '']) => refErrors(resources, at, name));
-    }
-    return referenceErrors(database, resources, `${at}.${key}`, item);
-  });
-}
-
-function refErrors(resources: Resources, at: string, name: string): string[] {
-  const isPseudo = PSEUDO_PARAMETERS.some((parameter) => name === `AWS::${parameter}`);
-  return isPseudo || resources[name] ? [] : [`${at}: refers to ${name}, which is not there`];
-}
-
-function attributeErrors(database: SpecDatabase, resources: Resources, at: string, item: unknown): string[] {
-  const [id = '', attribute = ''] = Array.isArray(item) ? item.map(String) : String(item).split('.');
-  const resource = resources[id];
-  if (!resource) return [`${at}: refers to ${id}, which is not there`];
-  const spec = findSpec(database, resource.Type);
-  if (!spec || spec.attributes[attribute] || spec.properties[attribute]) return [];
-  return [`${at}: ${resource.Type} has no attribute ${attribute}`];
-}
-
 function isIntrinsic(value: unknown): boolean {
   const keys = isObject(value) ? Object.keys(value) : [];
   return keys.length === 1 && INTRINSIC.test(keys[0] ?? '');
@@ -145,8 +103,4 @@ function isNumeric(value: unknown): boolean {
   return (
     typeof value === 'number' || (typeof value === 'string' && value !== '' && !Number.isNaN(Number(value)))
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,0 +1,285 @@
+// The template check finds nothing in what is packaged, and each fault that somebody may plant.
+
+import { readFile } from 'node:fs/promises';
+import { describe, expect, test } from 'vitest';
+import { templateErrors } from '../infra/template/check.ts';
+import type { Template } from '../infra/template/document.ts';
+import { packaged } from './support/packaged.ts';
+
+const { template } = await packaged();
+const runbook = await readFile('docs/operations.md', 'utf8');
+
+/** The template with one value put in, or taken out when it is undefined; a path's dots separate its keys. */
+function spoilt(place: string, value: unknown): Template {
+  const copy = structuredClone(template);
+  const keys = place.split('.');
+  const last = keys.pop() ?? '';
+  let at = copy.Resources as Record<string, unknown>;
+  for (const [depth, key] of keys.entries()) {
+    at[key] ??= {};
+    at = at[key] as Record<string, unknown>;
+    if (depth === 0) at = at['Properties'] as Record<string, unknown>;
+  }
+  if (value === undefined) delete at[last];
+  else at[last] = value;
+  return copy;
+}
+
+test('nothing is wrong with the packaged template', async () => {
+  expect(await templateErrors(template, runbook)).toEqual([]);
+});
+
+const RELAY_POLICY = 'RelayRole.Policies.0.PolicyDocument.Statement';
+const TRUST = 'TickScheduleRole.AssumeRolePolicyDocument.Statement.0';
+const QUEUE_POLICY = 'StockQueueOnlyOverTls.PolicyDocument.Statement.0';
+const MAPPING = 'StockEventSourceMappingSQSStockQueue';
+
+describe.each([
+  // What AWS would refuse, after a minute of a deploy or only when it rolls back.
+  [
+    'a misspelt property',
+    'TickQueue.VisibilityTimeOut',
+    150,
+    /^TickQueue: unknown property VisibilityTimeOut$/,
+  ],
+  [
+    'a misspelt property inside',
+    'TickSchedule.FlexibleTimeWindow.Mod',
+    'OFF',
+    /^TickSchedule.FlexibleTimeWindow: unknown property Mod$/,
+  ],
+  [
+    'a wrong type',
+    'TickQueue.VisibilityTimeout',
+    '150 s',
+    /^TickQueue.VisibilityTimeout: must be integer, is "150 s"$/,
+  ],
+  [
+    'text for a list',
+    'StockQueueOnlyOverTls.Queues',
+    'StockQueue',
+    /^StockQueueOnlyOverTls.Queues: must be a list$/,
+  ],
+  ['a missing property', 'TickSchedule.Target.Arn', undefined, /^TickSchedule.Target: missing property Arn$/],
+  [
+    'a word that is none',
+    'TickSchedule.FlexibleTimeWindow.Mode',
+    'NEVER',
+    /^TickSchedule.FlexibleTimeWindow.Mode: "NEVER" is not one of/,
+  ],
+  [
+    'an unknown resource type',
+    'Tock',
+    { Type: 'AWS::SQS::Qeue' },
+    /^Tock: unknown resource type AWS::SQS::Qeue$/,
+  ],
+  [
+    'an attribute that is none',
+    'TickQueue.KmsMasterKeyId',
+    { 'Fn::GetAtt': ['StockQueue', 'Key'] },
+    /^TickQueue.KmsMasterKeyId: AWS::SQS::Queue \(StockQueue\) has no attribute Key$/,
+  ],
+  [
+    'a reference to nothing',
+    'TickQueue.KmsMasterKeyId',
+    { Ref: 'NoKey' },
+    /^TickQueue.KmsMasterKeyId: refers to NoKey, which is not there$/,
+  ],
+  [
+    'a substitution of nothing',
+    'RelayLambdaFunction.Environment.Variables.OUTBOX_DESTINATIONS',
+    { 'Fn::Sub': '${StokQueue}' },
+    /^RelayLambdaFunction.Environment.Variables.OUTBOX_DESTINATIONS: refers to StokQueue/,
+  ],
+  [
+    'an unknown condition',
+    'BacklogAgeAlarm.AlarmActions',
+    [{ 'Fn::If': ['Tells', 'a', 'b'] }],
+    /^BacklogAgeAlarm.AlarmActions\[0\]: refers to condition Tells/,
+  ],
+  // What IAM would allow.
+  [
+    '* in an action',
+    `${RELAY_POLICY}.0.Action`,
+    'logs:*',
+    /^RelayRole.Policies.relay\[0\].Action: logs:\* allows more/,
+  ],
+  [
+    '* as a resource',
+    `${RELAY_POLICY}.1.Resource`,
+    '*',
+    /^RelayRole.Policies.relay\[1\].Resource: "\*" is wider/,
+  ],
+  [
+    '* inside a resource',
+    `${RELAY_POLICY}.1.Resource`,
+    { 'Fn::Sub': '${TickQueue.Arn}*' },
+    /^RelayRole.Policies.relay\[1\].Resource: .* is wider/,
+  ],
+  [
+    'NotAction',
+    `${RELAY_POLICY}.0.NotAction`,
+    'iam:PassRole',
+    /^RelayRole.Policies.relay\[0\].NotAction: allows everything else/,
+  ],
+  [
+    'anybody on a queue',
+    `${QUEUE_POLICY}.Effect`,
+    'Allow',
+    /^StockQueueOnlyOverTls.PolicyDocument\[OnlyOverTls\].Principal: anybody$/,
+  ],
+  [
+    'a confused deputy',
+    `${TRUST}.Condition`,
+    undefined,
+    /^TickScheduleRole.*Condition: scheduler.amazonaws.com may act for any account/,
+  ],
+  [
+    'a role of two functions',
+    'PruneLambdaFunction.Role',
+    { 'Fn::GetAtt': ['RelayRole', 'Arn'] },
+    /^PruneLambdaFunction.Role: shares its role/,
+  ],
+  // What SQS, Lambda and Scheduler would accept in silence (E2, C5, C6).
+  [
+    'no partial batch failure',
+    `${MAPPING}.FunctionResponseTypes`,
+    undefined,
+    /^StockEventSourceMappingSQSStockQueue.FunctionResponseTypes: without ReportBatchItemFailures/,
+  ],
+  [
+    'no concurrency',
+    `${MAPPING}.ScalingConfig`,
+    undefined,
+    /^StockEventSourceMappingSQSStockQueue.ScalingConfig.MaximumConcurrency: missing/,
+  ],
+  [
+    'reserved concurrency',
+    'StockLambdaFunction.ReservedConcurrentExecutions',
+    1,
+    /^StockLambdaFunction.ReservedConcurrentExecutions: 1 is below/,
+  ],
+  [
+    'a short visibility',
+    'StockQueue.VisibilityTimeout',
+    179,
+    /^StockQueue.VisibilityTimeout: 179 is below 180/,
+  ],
+  ['no redrive', 'StockQueue.RedrivePolicy', undefined, /^StockQueue.RedrivePolicy: missing/],
+  [
+    'three receives',
+    'StockQueue.RedrivePolicy.maxReceiveCount',
+    3,
+    /^StockQueue.RedrivePolicy.maxReceiveCount: 3 is below 5$/,
+  ],
+  [
+    'a forgetful dead-letter queue',
+    'StockDeadLetterQueue.MessageRetentionPeriod',
+    undefined,
+    /^StockDeadLetterQueue.MessageRetentionPeriod: 345600 is below/,
+  ],
+  [
+    'dead letters out of order',
+    'HistoryDeadLetterQueue.FifoQueue',
+    undefined,
+    /^HistoryDeadLetterQueue.FifoQueue: differs/,
+  ],
+  [
+    'dead letters from anywhere',
+    'StockDeadLetterQueue.RedriveAllowPolicy',
+    undefined,
+    /^StockDeadLetterQueue.RedriveAllowPolicy: any queue/,
+  ],
+  ['no encryption', 'TickQueue.SqsManagedSseEnabled', false, /^TickQueue.SqsManagedSseEnabled/],
+  ['no TLS', 'StockQueueOnlyOverTls.Queues', [], /^StockQueue: no queue policy denies it without TLS/],
+  ['no retention', 'RelayLogGroup.RetentionInDays', undefined, /^RelayLogGroup.RetentionInDays: missing/],
+  [
+    'a log group of another',
+    'RelayLogGroup.LogGroupName',
+    '/aws/lambda/other',
+    /^RelayLambdaFunction: has no log group/,
+  ],
+  [
+    'another runtime',
+    'RelayLambdaFunction.Runtime',
+    'nodejs20.x',
+    /^RelayLambdaFunction.Runtime: nodejs20.x is not nodejs24.x$/,
+  ],
+  [
+    'two ways to the database',
+    'RelayLambdaFunction.Environment.Variables.DATABASE_USER',
+    'outbox',
+    /^RelayLambdaFunction.Environment: exactly one of/,
+  ],
+  [
+    'a lease that ends early',
+    'RelayLambdaFunction.Environment.Variables.OUTBOX_LEASE_SECONDS',
+    '20',
+    /^RelayLambdaFunction.Environment.OUTBOX_LEASE_SECONDS: 20 ends before/,
+  ],
+  [
+    'a repeated tick',
+    'TickSchedule.Target.RetryPolicy',
+    undefined,
+    /^TickSchedule.Target.RetryPolicy.MaximumRetryAttempts/,
+  ],
+  ['a schedule outside its group', 'TickSchedule.GroupName', 'default', /^TickSchedule.GroupName/],
+  // What CloudWatch would wait for in vain.
+  [
+    'an unknown metric',
+    'BacklogAgeAlarm.MetricName',
+    'BacklogAgeSeconds',
+    /^BacklogAgeAlarm.MetricName: unknown metric OutboxRelay BacklogAgeSeconds$/,
+  ],
+  [
+    'a missing dimension',
+    'StockApplyLagAlarm.Dimensions',
+    [{ Name: 'service', Value: 'outbox-relay-prod' }],
+    /^StockApplyLagAlarm.MetricName: ApplyLag has dimensions service, consumer, not service$/,
+  ],
+  [
+    'another service',
+    'BacklogAgeAlarm.Dimensions.0.Value',
+    'outbox-relay',
+    /^BacklogAgeAlarm.Dimensions: no function reports as service outbox-relay$/,
+  ],
+  [
+    'an unknown metric in a formula',
+    'FencedOutAlarm.Metrics.1.MetricStat.Metric.MetricName',
+    'Fenced',
+    /^FencedOutAlarm.MetricName: unknown metric/,
+  ],
+  [
+    'an alarm that tells nobody',
+    'BacklogAgeAlarm.AlarmActions',
+    [],
+    /^BacklogAgeAlarm.AlarmActions: tells nobody$/,
+  ],
+  [
+    'an alarm without a runbook',
+    'BacklogAgeAlarm.AlarmDescription',
+    'Help! docs/operations.md#help',
+    /^BacklogAgeAlarm.AlarmDescription: the runbook has no heading #help$/,
+  ],
+  [
+    'silence without a meaning',
+    'BacklogAgeAlarm.TreatMissingData',
+    undefined,
+    /^BacklogAgeAlarm.TreatMissingData/,
+  ],
+  [
+    'an unknown metric on the dashboard',
+    'Dashboard.DashboardBody',
+    {
+      'Fn::Sub':
+        '{"widgets":[{"properties":{"title":"1 Backlog","metrics":[["OutboxRelay","Backlogg","service","outbox-relay-prod"]]}}]}',
+    },
+    /^Dashboard.DashboardBody "1 Backlog".MetricName: unknown metric OutboxRelay Backlogg$/,
+  ],
+])('%s', (_, place, value, refusal) => {
+  test(`is found at ${place}`, async () => {
+    expect(await templateErrors(spoilt(place, value), runbook)).toContainEqual(
+      expect.stringMatching(refusal),
+    );
+  });
+});
