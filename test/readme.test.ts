@@ -18,7 +18,7 @@ test('the two commands for a fresh machine stand in it', async () => {
 
 test('every npm script that a document names exists', async () => {
   const { scripts } = JSON.parse(await read('package.json')) as { scripts: Record<string, string> };
-  for (const document of ['README.md', 'docs/operations.md']) {
+  for (const document of ['README.md', 'docs/operations.md', 'docs/deploy.md']) {
     const named = [...(await read(document)).matchAll(/npm (?:run )?([a-z][a-z:]*)/g)].map(
       ([, name = '']) => name,
     );
@@ -55,7 +55,7 @@ test('its code is in the files it names', async () => {
 });
 
 test('links to files lead somewhere', async () => {
-  for (const document of ['README.md', 'docs/operations.md']) {
+  for (const document of ['README.md', 'docs/operations.md', 'docs/deploy.md']) {
     const folder = document.includes('/') ? 'docs/' : '';
     const links = [...(await read(document)).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(
       ([, link = '']) => link,

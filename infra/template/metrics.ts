@@ -18,6 +18,7 @@ export const METRICS: Readonly<Record<string, Readonly<Record<string, readonly s
         'Parked',
         'Unanswered',
         'TickDuration',
+        'OldestClaimed',
       ],
     ),
     ...withDimensions(['service', 'consumer'], ['Applied', 'Duplicates', 'Terminal', 'Retried', 'ApplyLag']),
@@ -28,6 +29,9 @@ export const METRICS: Readonly<Record<string, Readonly<Record<string, readonly s
   ),
   'AWS/Lambda': withDimensions(['FunctionName'], ['Errors', 'Throttles', 'Duration', 'ConcurrentExecutions']),
 };
+
+/** Those that are sent while nothing happens; the others only above zero (docs/metrics.md). */
+export const SENT_WHEN_IDLE = ['Backlog', 'BacklogAge', 'ParkedEvents'];
 
 /**
  * Says what is wrong with a reference to a metric, as an alarm or a dashboard makes it; undefined when it exists with
