@@ -27,7 +27,8 @@ export type Report = (event: keyof typeof LINES, fields: Fields) => void;
 
 /** What lines and metrics are called `service` when `POWERTOOLS_SERVICE_NAME` is not set. */
 const SERVICE = 'outbox-relay';
-const NAMESPACE = 'OutboxRelay';
+/** The namespace of metrics when `POWERTOOLS_METRICS_NAMESPACE` is not set. */
+export const NAMESPACE = 'OutboxRelay';
 
 /** Powertools' usual line without what is the same in all lines of a function: it would more than double an idle tick's. */
 class ShortLine extends LogFormatter {

@@ -47,7 +47,13 @@ export function idleRelay(template: Template): Line[] {
     { what: 'ticks sent, six in a request', item: 'standardQueue', count: starts },
     { what: 'ticks received and deleted', item: 'standardQueue', count: 2 * ticks },
     { what: 'polls of the tick queue', item: 'standardQueue', count: pollsPerMonth() },
-    ...runs(template, 'relay', ticks, ASSUMPTIONS.idleTickMilliseconds.value),
+    ...runs(
+      template,
+      'relay',
+      ticks,
+      ASSUMPTIONS.idleTickMilliseconds.value,
+      ASSUMPTIONS.logBytesPerIdleTick.value,
+    ),
     ...scheduledRuns(template, 'prune'),
   ];
 }
@@ -142,7 +148,13 @@ function scheduledRuns(template: Template, name: string): Line[] {
   ];
 }
 
-function runs(template: Template, name: string, count: number, milliseconds: number): Line[] {
+function runs(
+  template: Template,
+  name: string,
+  count: number,
+  milliseconds: number,
+  logBytes: number = ASSUMPTIONS.logBytesPerRun.value,
+): Line[] {
   return [
     { what: `${name}: runs`, item: 'invocation', count },
     {
@@ -150,7 +162,7 @@ function runs(template: Template, name: string, count: number, milliseconds: num
       item: 'compute',
       count: ((count * milliseconds) / 1000) * memoryOf(template, name),
     },
-    { what: `${name}: log`, item: 'log', count: (count * ASSUMPTIONS.logBytesPerRun.value) / GB_BYTES },
+    { what: `${name}: log`, item: 'log', count: (count * logBytes) / GB_BYTES },
   ];
 }
 

@@ -15,7 +15,7 @@ const page = (path: string): string => `https://aws.amazon.com/${path}/pricing/`
 /** Region and day of the prices; a bill depends on both. */
 export const PRICED = { region: 'eu-central-1', month: '2026-11' };
 
-/** List prices. They were typed in from AWS's price pages and no test can know that they still hold. */
+/** List prices, typed in by hand; `source` is where to check them. No test can know that they still hold. */
 export const PRICES = {
   schedule: { dollars: 1.2, per: 1e6, unit: 'schedule invocations', free: 14e6, source: page('eventbridge') },
   rule: { dollars: 1, per: 1e6, unit: 'scheduled rule events', free: 0, source: page('eventbridge') },
@@ -59,6 +59,11 @@ export const ASSUMPTIONS = {
   },
   idleTickMilliseconds: { value: 20, unit: 'ms', why: 'one claim of an empty outbox, on a warm sandbox' },
   idleRunMilliseconds: { value: 100, unit: 'ms', why: 'one run of gauge or prune with nothing to do' },
+  logBytesPerIdleTick: {
+    value: 700,
+    unit: 'bytes',
+    why: "Lambda's own lines (400) and one of ours (300); an idle tick sends no metric",
+  },
   logBytesPerRun: {
     value: 1_500,
     unit: 'bytes',

@@ -1,37 +1,28 @@
-// The metrics that alarms and dashboard may name: ours, as docs/metrics.md describes them, and the few of AWS.
+// The metrics that alarms and dashboard may name: the relay's own, and the few of AWS.
 
-/** Namespace of the relay's own metrics. */
-export const NAMESPACE = 'OutboxRelay';
+import { METRICS as OWN } from '../../functions/shared/metrics.ts';
+import { NAMESPACE } from '../../functions/shared/report.ts';
 
-/** Metric → its dimensions, by namespace. */
-export const METRICS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
-  [NAMESPACE]: {
-    ...withDimensions(
-      ['service'],
-      ['Backlog', 'BacklogAge', 'ParkedEvents'],
-      [
-        'Claimed',
-        'Published',
-        'Acknowledged',
-        'FencedOut',
-        'Released',
-        'Parked',
-        'Unanswered',
-        'TickDuration',
-        'OldestClaimed',
-      ],
-    ),
-    ...withDimensions(['service', 'consumer'], ['Applied', 'Duplicates', 'Terminal', 'Retried', 'ApplyLag']),
-  },
-  'AWS/SQS': withDimensions(
-    ['QueueName'],
-    ['ApproximateNumberOfMessagesVisible', 'ApproximateAgeOfOldestMessage'],
+export { NAMESPACE };
+
+/** Metric → each set of dimensions it comes with, by namespace. */
+export const METRICS: Readonly<Record<string, Readonly<Record<string, readonly string[][]>>>> = {
+  [NAMESPACE]: Object.fromEntries(
+    [...Map.groupBy(OWN, ({ name }) => name)].map(([name, metrics]) => [
+      name,
+      metrics.map(({ by }) => ['service', ...(by === undefined ? [] : [by])]),
+    ]),
   ),
-  'AWS/Lambda': withDimensions(['FunctionName'], ['Errors', 'Throttles', 'Duration', 'ConcurrentExecutions']),
+  'AWS/SQS': withDimension(
+    'QueueName',
+    'ApproximateNumberOfMessagesVisible',
+    'ApproximateAgeOfOldestMessage',
+  ),
+  'AWS/Lambda': withDimension('FunctionName', 'Errors', 'Throttles', 'Duration', 'ConcurrentExecutions'),
 };
 
 /** Those that are sent while nothing happens; the others only above zero (docs/metrics.md). */
-export const SENT_WHEN_IDLE = ['Backlog', 'BacklogAge', 'ParkedEvents'];
+export const SENT_WHEN_IDLE = OWN.filter(({ sent }) => sent === 'always').map(({ name }) => name);
 
 /**
  * Says what is wrong with a reference to a metric, as an alarm or a dashboard makes it; undefined when it exists with
@@ -40,10 +31,12 @@ export const SENT_WHEN_IDLE = ['Backlog', 'BacklogAge', 'ParkedEvents'];
 export function metricError(namespace: string, name: string, dimensions: string[]): string | undefined {
   const expected = METRICS[namespace]?.[name];
   if (!expected) return `unknown metric ${namespace} ${name}`;
-  if (expected.toSorted().join() === dimensions.toSorted().join()) return undefined;
-  return `${name} has dimensions ${expected.join(', ')}, not ${dimensions.join(', ') || 'none'}`;
+  const given = dimensions.toSorted().join();
+  if (expected.some((each) => each.toSorted().join() === given)) return undefined;
+  const sets = expected.map((each) => each.join(', ')).join(', or ');
+  return `${name} has dimensions ${sets}, not ${dimensions.join(', ') || 'none'}`;
 }
 
-function withDimensions(dimensions: string[], ...names: string[][]): Record<string, readonly string[]> {
-  return Object.fromEntries(names.flat().map((name) => [name, dimensions]));
+function withDimension(dimension: string, ...names: string[]): Record<string, string[][]> {
+  return Object.fromEntries(names.map((name) => [name, [[dimension]]]));
 }
