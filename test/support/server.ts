@@ -1,9 +1,11 @@
 // The one PostgreSQL of a test run: embedded, or the one of DATABASE_URL.
 
 import { randomBytes } from 'node:crypto';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, escapeIdentifier } from 'pg';
 import { deployMigrations } from '../../functions/migrate/migrate.ts';
+import * as ctl from '../../infra/local/pg-ctl.ts';
 import { startPostgres } from '../../infra/local/postgres.ts';
 
 const migrations = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
@@ -24,11 +26,13 @@ export interface TestServer {
  * Starts a PostgreSQL, or takes the server of `databaseUrl`, and makes the migrated template. Of a server that was
  * given only databases named `outbox_test_…` are created and, by `stop`, dropped; nothing else is touched.
  * Throws when the given role may not create databases. Databases of a run that was killed are dropped by the next one.
+ * @param maxConnections of an embedded one.
  */
 export async function startTestServer(
   databaseUrl: string | undefined,
+  options: { maxConnections?: number } = {},
 ): Promise<{ server: TestServer; stop: () => Promise<void> }> {
-  const postgres = databaseUrl ? undefined : await startPostgres();
+  const postgres = databaseUrl ? undefined : await startPostgres(options);
   const adminUrl = databaseUrl || (postgres?.url ?? '');
   const prefix = `outbox_test_${randomBytes(4).toString('hex')}`;
   const presence = new Client({ connectionString: adminUrl, application_name: prefix });
@@ -51,6 +55,17 @@ export async function startTestServer(
     await stop().catch(() => undefined);
     throw error;
   }
+}
+
+/**
+ * Restarts an embedded server, which keeps its address. All sessions end.
+ * @param mode `immediate` is a crash: nothing is rolled back or written down, and recovery has to make it good.
+ */
+export async function restartServer(url: string, mode: 'fast' | 'immediate'): Promise<void> {
+  const [row] = await runAsAdmin(url, ['SHOW data_directory']);
+  const home = dirname(String(row?.['data_directory']));
+  const server = { pgCtl: await ctl.findPgCtl(), home, temporary: true, identity: ctl.unprivileged() };
+  await ctl.pgCtl(server, ['restart', '-s', '-w', '-m', mode, '-l', ctl.logOf(server)]);
 }
 
 /** Runs statements one after another on a connection of their own and returns the rows of the last. */
