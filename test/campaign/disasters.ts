@@ -2,16 +2,14 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, DatabaseError } from 'pg';
-import { restartServer, startTestServer } from '../support/server.ts';
+import { restartServer, startTestServer, urlOf } from '../support/server.ts';
 import { until } from '../support/wait.ts';
-import { terminating } from './faults.ts';
 import type { Disaster } from './program.ts';
-import { asActor, prepareGround, type Ground, type World } from './world.ts';
+import { ONLOOKER, prepareGround, type Ground, type World } from './world.ts';
 
 /** Of the server that disasters befall: a crowd must be able to take them all. */
 const CONNECTIONS = 70;
 const CROWD_MS = 600;
-const STRANGER = 'stranger';
 
 /** Brings about the program's disasters, each at its time. */
 export async function strikeDisasters(world: World): Promise<void> {
@@ -54,7 +52,9 @@ async function crowd(world: World): Promise<void> {
 /** Eight at a time, they come until they are to leave. */
 function gatherStrangers(url: string) {
   const connected: Client[] = [];
-  const connectionString = asActor(url, STRANGER);
+  const database = new URL(url).pathname.slice(1);
+  // In another database, where no fault is meant for them.
+  const connectionString = urlOf(url, 'postgres');
   let refused = 0;
   const leaving = new AbortController();
   const comeIn = async () => {
@@ -75,7 +75,11 @@ function gatherStrangers(url: string) {
   const coming = Promise.all(Array.from({ length: 8 }, keepComing));
   return {
     refused: () => refused,
-    oust: () => connected[0]?.query(terminating(`application_name <> '${STRANGER}'`)),
+    oust: () =>
+      connected[0]?.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND application_name <> $2`,
+        [database, ONLOOKER],
+      ),
     leave: async () => {
       leaving.abort();
       await coming;

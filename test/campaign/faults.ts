@@ -96,12 +96,13 @@ async function freeze(world: World, actor: string): Promise<void> {
 }
 
 /** Ends sessions as the server itself does; those of onlookers stay. */
-export const terminating = (which: string): string =>
-  `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-   WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> '${ONLOOKER}'
-     AND ${which}`;
-
-const terminate = ({ sql }: World, which: string, ...values: unknown[]) => sql(terminating(which), values);
+const terminate = ({ sql }: World, which: string, ...values: unknown[]) =>
+  sql(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> '${ONLOOKER}'
+       AND ${which}`,
+    values,
+  );
 
 /** Each relay's calls that send get its answers, one after another, and then go as SQS would have it. */
 function plannedAnswers(world: World): answers.Script {

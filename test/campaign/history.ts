@@ -34,8 +34,12 @@ const AFTERMATH_MS = 400;
 /** Runs the history of a seed and judges it; one that befalls the whole server gets the spare one, when its turn comes. */
 export async function runHistory(ground: Ground, spare: SpareServer, seed: number): Promise<History> {
   const program = programOf(seed);
-  if (program.disasters.length === 0) return run(ground, program);
-  return spare.use((server) => run({ ...ground, server }, program));
+  try {
+    if (program.disasters.length === 0) return await run(ground, program);
+    return await spare.use((server) => run({ ...ground, server }, program));
+  } catch (cause) {
+    throw new Error(`history ${seed} broke; this says nothing of the promises`, { cause });
+  }
 }
 
 async function run(ground: Ground, program: Program): Promise<History> {

@@ -123,7 +123,7 @@ const startQueues = () => {
 };
 
 /** Names the sessions, so that the server can tell whose they are. */
-export function asActor(url: string, actor: string): string {
+function asActor(url: string, actor: string): string {
   const named = new URL(url);
   named.searchParams.set('application_name', actor);
   return named.href;

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client, escapeIdentifier } from 'pg';
+import { Client, escapeIdentifier, escapeLiteral } from 'pg';
 import { deployMigrations } from '../../functions/migrate/migrate.ts';
 import * as ctl from '../../infra/local/pg-ctl.ts';
 import { startPostgres } from '../../infra/local/postgres.ts';
@@ -27,10 +27,11 @@ export interface TestServer {
  * given only databases named `outbox_test_…` are created and, by `stop`, dropped; nothing else is touched.
  * Throws when the given role may not create databases. Databases of a run that was killed are dropped by the next one.
  * @param maxConnections of an embedded one.
+ * @param timeZone in which all its sessions begin; of an embedded one.
  */
 export async function startTestServer(
   databaseUrl: string | undefined,
-  options: { maxConnections?: number } = {},
+  options: { maxConnections?: number; timeZone?: string } = {},
 ): Promise<{ server: TestServer; stop: () => Promise<void> }> {
   const postgres = databaseUrl ? undefined : await startPostgres(options);
   const adminUrl = databaseUrl || (postgres?.url ?? '');
@@ -47,6 +48,7 @@ export async function startTestServer(
     await presence.connect();
     const superuser = await readRights(adminUrl);
     if (!postgres) await sweep(adminUrl);
+    else if (options.timeZone) await setServerTimeZone(adminUrl, options.timeZone);
     const server = { adminUrl, template: `${prefix}_template`, prefix, superuser };
     await makeTemplate(server);
     return { server, stop };
@@ -104,6 +106,10 @@ async function readRights(adminUrl: string): Promise<boolean> {
     );
   return role['rolsuper'] === true;
 }
+
+/** For sessions that begin once the server has read it, which the template's do. */
+const setServerTimeZone = (url: string, zone: string) =>
+  runAsAdmin(url, [`ALTER SYSTEM SET TimeZone = ${escapeLiteral(zone)}`], ['SELECT pg_reload_conf()']);
 
 async function makeTemplate({ adminUrl, template }: TestServer): Promise<void> {
   // template0: a given server's template1 may hold other people's tables.
