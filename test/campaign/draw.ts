@@ -41,9 +41,10 @@ function settingsBy(dice: Dice, calm: boolean): Settings {
   return {
     relays: dice.whole(2, 3),
     consumers: 2,
-    // A call is only made while the lease has 1.25 s left. Without faults nothing may ever run out.
-    leaseSeconds: calm ? 30 : 1.6 + dice.next() * 0.6,
-    callTimeoutSeconds: calm ? 20 : 0.3 + dice.next() * 0.3,
+    // A call is only made while the lease has 1.25 s left. Without faults nothing may ever run out, however busy the
+    // machine is.
+    leaseSeconds: calm ? 900 : 1.6 + dice.next() * 0.6,
+    callTimeoutSeconds: calm ? 600 : 0.3 + dice.next() * 0.3,
     claimLimit: dice.pick([2, 5, 20, 100]),
     claimsUnderway: dice.whole(1, 2),
     maxAttempts: dice.whole(2, 8),

@@ -3,7 +3,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as answers from '../support/scripted-sqs.ts';
 import type { ProxyAction, Rule, TcpProxy } from '../support/tcp-proxy.ts';
-import { DEAD_LETTERS, STATEMENTS, type EntryAnswer, type PlannedAnswer, type Trap } from './program.ts';
+import {
+  DEAD_LETTERS,
+  STATEMENTS,
+  type Blow,
+  type EntryAnswer,
+  type PlannedAnswer,
+  type Trap,
+} from './program.ts';
 import { ONLOOKER, slotsOf, type Slot, type World } from './world.ts';
 
 /** So much longer than its lease a process stays frozen. */
@@ -22,7 +29,8 @@ export function layTraps(world: World): void {
   world.sqs.on((call) => (world.faulty ? answerTo(call) : undefined));
 }
 
-function layTrap(world: World, trap: Trap, way: TcpProxy): void {
+/** It springs once. */
+export function layTrap(world: World, trap: Trap, way: TcpProxy): void {
   let seen = 0;
   const springs = (sql: string) =>
     world.faulty && STATEMENTS[trap.statement].test(sql) && (seen += 1) === trap.nth;
@@ -72,16 +80,21 @@ export async function strikeBlows(world: World): Promise<void> {
   await Promise.all(
     world.program.blows.map(async ({ afterMs, actor, strike }) => {
       await sleep(afterMs);
-      const sandbox = slotOf(world, actor)?.sandbox;
-      if (world.over || !sandbox?.alive()) return;
-      world.timeline.strike(`${strike} anywhere`, actor, `${strike} wherever it is`);
-      world.underway += 1;
-      if (strike === 'kill') sandbox.kill();
-      else if (strike === 'freeze') await freeze(world, actor);
-      else world.ways.get(actor)?.cut();
-      world.underway -= 1;
+      await strikeNow(world, actor, strike);
     }),
   );
+}
+
+/** Strikes a process, or its connections, wherever it is at this moment. */
+export async function strikeNow(world: World, actor: string, strike: Blow['strike']): Promise<void> {
+  const sandbox = slotOf(world, actor)?.sandbox;
+  if (world.over || !sandbox?.alive()) return;
+  world.timeline.strike(`${strike} anywhere`, actor, `${strike} wherever it is`);
+  world.underway += 1;
+  if (strike === 'kill') sandbox.kill();
+  else if (strike === 'freeze') await freeze(world, actor);
+  else world.ways.get(actor)?.cut();
+  world.underway -= 1;
 }
 
 const slotOf = (world: World, actor: string): Slot | undefined =>
@@ -146,7 +159,8 @@ const ENTRIES: Record<Exclude<EntryAnswer, 'ok'>, answers.EntryOutcome> = {
   wrongMd5: 'wrongMd5',
 };
 
-function answerOf(world: World, actor: string, { kind, entries }: PlannedAnswer): answers.Answer {
+/** The answer to a call of `actor`. */
+export function answerOf(world: World, actor: string, { kind, entries }: PlannedAnswer): answers.Answer {
   const kill = () => slotOf(world, actor)?.sandbox?.kill();
   switch (kind) {
     case 'ok':

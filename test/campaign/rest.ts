@@ -10,7 +10,7 @@ import type { World } from './world.ts';
 const LOOK_EVERY_MS = 60;
 /**
  * It is given up when neither the database nor a queue has changed for so long: far above every lease, back-off,
- * visibility timeout and invocation (30 s). How fast it moves depends on the machine, and is no promise.
+ * visibility timeout and invocation. How fast it moves depends on the machine, and is no promise.
  */
 export const STILL_MS = 60_000;
 /** What moves for ever, such as an event that is claimed and released again and again, is given up too. */

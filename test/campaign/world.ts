@@ -18,9 +18,15 @@ import type { Role } from './worker.ts';
 /** Marks the sessions of those who look on; no fault is meant for them. */
 export const ONLOOKER = 'campaign';
 
-/** Of an invocation: while faults strike, and afterwards. */
+/** Of an invocation: while faults strike, afterwards, and where nothing may ever run out. */
 const INVOCATION_MS = 4_000;
 const AMPLE_INVOCATION_MS = 12_000;
+const CALM_INVOCATION_MS = 600_000;
+
+const invocationMs = ({ program, faulty }: World): number => {
+  if (program.calm) return CALM_INVOCATION_MS;
+  return faulty ? INVOCATION_MS : AMPLE_INVOCATION_MS;
+};
 
 /** Far more than a server needs to start on a busy machine. */
 const AWAY_MS = 120_000;
@@ -156,11 +162,7 @@ export async function throughDisasters<T>(
 export async function invoke(world: World, slot: Slot, event: unknown): Promise<unknown> {
   const sandbox = (slot.sandbox ??= await world.pool.take());
   try {
-    return await sandbox.invoke(
-      slot.role(world.faulty),
-      event,
-      world.faulty ? INVOCATION_MS : AMPLE_INVOCATION_MS,
-    );
+    return await sandbox.invoke(slot.role(world.faulty), event, invocationMs(world));
   } catch (error) {
     const late = error instanceof Error && error.name === 'DeadlineError';
     if (late) world.timeline.strike('timed out', slot.name, 'its invocation never ended, and it is killed');
