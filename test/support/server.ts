@@ -8,6 +8,9 @@ import { deployMigrations } from '../../functions/migrate/migrate.ts';
 import * as ctl from '../../infra/local/pg-ctl.ts';
 import { startPostgres } from '../../infra/local/postgres.ts';
 
+/** For a connection on a machine that is busy. */
+const PATIENCE_MS = 60_000;
+
 const migrations = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
 
 /** What tests are told about the server (Vitest's `inject('server')`). */
@@ -75,7 +78,7 @@ export async function runAsAdmin(
   url: string,
   ...statements: [text: string, ...values: unknown[]][]
 ): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: PATIENCE_MS });
   await client.connect();
   try {
     let rows: Record<string, unknown>[] = [];
