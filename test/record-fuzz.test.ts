@@ -7,9 +7,11 @@ import type { EventInput } from '../functions/outbox/event.ts';
 import { recordEvents } from '../functions/outbox/record.ts';
 import { InvalidEventError } from '../functions/shared/errors.ts';
 import { createDatabase, createPrisma } from './support/database.ts';
+import { fuzzFor } from './support/fuzz.ts';
 import { liveHeapMb } from './support/heap.ts';
 
-const RUNS = 200;
+/** Before and after the first look at the memory. */
+const RUN_SECONDS = 1.5;
 
 const nested = (depth: number, open: unknown): unknown => {
   let value: unknown = 1;
@@ -136,11 +138,11 @@ test('no event poisons the transaction that records it', async () => {
     seen[problem === undefined ? 'recorded' : 'refused'] += 1;
   };
   const run = async () => {
-    await fc.assert(fc.asyncProperty(events, check), { numRuns: RUNS / 2 });
+    await fuzzFor(RUN_SECONDS, events, check);
     return liveHeapMb();
   };
   const warm = await run();
   expect((await run()) - warm).toBeLessThan(30);
-  expect(Math.min(seen.recorded, seen.refused)).toBeGreaterThan(5);
+  expect(Math.min(seen.recorded, seen.refused)).toBeGreaterThan(0);
   expect(({} as { polluted?: true }).polluted).toBeUndefined();
 }, 120_000);

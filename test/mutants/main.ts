@@ -3,7 +3,9 @@
 // docs/reliability.md when all were run. Ends with 1 when a mutant survives.
 
 import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { format, resolveConfig } from 'prettier';
 import { look, type Sight } from './catch.ts';
 import { mutants, type Mutant } from './mutants.ts';
 import { createScratch, type Scratch } from './scratch.ts';
@@ -41,7 +43,7 @@ const judged: Awaited<ReturnType<typeof judge>>[] = [];
 for (const mutant of chosen) judged.push(await judge(mutant));
 const survivors = judged.filter(({ sights }) => sights.every(({ by }) => by === undefined));
 for (const { name } of survivors) console.log(`✗ survives: ${name}`);
-if (values.only === undefined && survivors.length === 0) writeTable();
+if (values.only === undefined && survivors.length === 0) await writeTable();
 console.log(`${judged.length - survivors.length} of ${judged.length} mutants caught`);
 if (survivors.length > 0) process.exitCode = 1;
 
@@ -50,7 +52,7 @@ function fits({ mutate, restore }: Scratch, { edits }: Mutant): void {
   restore();
 }
 
-function writeTable(): void {
+async function writeTable(): Promise<void> {
   const rows = judged.map(({ name, sights }) => {
     const by = sights.flatMap((sight) => sight.by ?? []).join('<br>');
     return `| ${name} | ${by} |`;
@@ -58,8 +60,7 @@ function writeTable(): void {
   const table = ['', '| Taken out | Caught by |', '| --- | --- |', ...rows, '', ''].join('\n');
   const text = readFileSync(DOCUMENT, 'utf8');
   if (!TABLE.test(text)) throw new Error('docs/reliability.md has no place for the table');
-  writeFileSync(
-    DOCUMENT,
-    text.replace(TABLE, (_, start: string, end: string) => start + table + end),
-  );
+  const written = text.replace(TABLE, (_, start: string, end: string) => start + table + end);
+  const filepath = fileURLToPath(DOCUMENT);
+  writeFileSync(DOCUMENT, await format(written, { ...(await resolveConfig(filepath)), filepath }));
 }

@@ -58,8 +58,8 @@ export const mutants: readonly Mutant[] = [
       edit('relay/claim.ts', '\n  FOR NO KEY UPDATE SKIP LOCKED'),
     ],
     catchers: [
-      test('claim', 'two connections race for one row'),
       test('relay', 'eight at once over 200 rows'),
+      test('claim', 'two connections race for one row'),
     ],
   },
   {
@@ -117,7 +117,7 @@ export const mutants: readonly Mutant[] = [
     catchers: [test('consumer', 'and swallows its error is not reported as applied'), campaign(1, 12)],
   },
   {
-    name: "prune's state filter",
+    name: "prune's state filter, twice, and `published_at` which stands for it",
     edits: [
       edit(
         'prune/prune.ts',
