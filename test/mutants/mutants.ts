@@ -107,13 +107,13 @@ export const mutants: readonly Mutant[] = [
         'await store.query<LedgerKey>(ENTER',
         'await storeOf(prisma).query<LedgerKey>(ENTER',
       ),
-      edit('consumer/apply.ts', 'if (fresh.length > 0) await proveAlive(store, consumer, fresh);'),
+      edit('consumer/apply.ts', 'await proveAlive(store, consumer, fresh)', 'Date.now()'),
     ],
     catchers: [test('consumer', 'neither the ledger row nor the effect, until both'), campaign(1, 12)],
   },
   {
     name: 'the alive-check before commit',
-    edits: [edit('consumer/apply.ts', 'if (fresh.length > 0) await proveAlive(store, consumer, fresh);')],
+    edits: [edit('consumer/apply.ts', 'await proveAlive(store, consumer, fresh)', 'Date.now()')],
     catchers: [test('consumer', 'and swallows its error is not reported as applied'), campaign(1, 12)],
   },
   {
