@@ -686,6 +686,7 @@ describe('it returns what it did, and throws only when it could do nothing', () 
     expect(sqs.calls).toEqual([]);
   });
 
+  // Case E3: counts, not an exception, where some of it went well.
   test('a database that is lost after the claim: counts, and a report; the events come again', async () => {
     const events = await insertEvents(db, 3);
     const relay = partsWith();

@@ -1,5 +1,5 @@
 import { validate as isUuid } from 'uuid';
-import { InvalidEventError } from '../shared/errors.ts';
+import { describeError, InvalidEventError } from '../shared/errors.ts';
 import { isTraceParent } from '../shared/trace.ts';
 import { escapeNoncharacters, isName, NAME } from './envelope.ts';
 import type { EventInput } from './event.ts';
@@ -52,7 +52,9 @@ export function checkAttributes(event: EventInput, at: string): void {
       `expected text of 1 to ${MAX_KEY_CHARACTERS} characters without NUL or lone surrogates`,
     );
   }
-  if (id !== undefined && !isUuid(id)) refuse('id', `expected a UUID, got ${JSON.stringify(id)}`);
+  if (id !== undefined && !isUuid(id)) {
+    refuse('id', `expected a UUID, got ${typeof id === 'string' ? JSON.stringify(id) : typeof id}`);
+  }
   if (dueAt !== undefined && delaySeconds !== undefined)
     refuse('delaySeconds', 'give dueAt or this, not both');
   if (dueAt !== undefined && !(dueAt instanceof Date && isSaneYear(dueAt))) {
@@ -95,7 +97,7 @@ export function payloadText(payload: unknown, at: string): string {
         cause,
       });
     }
-    throw new InvalidEventError(`${at}.payload`, `has no JSON text (${(cause as Error).message})`, { cause });
+    throw new InvalidEventError(`${at}.payload`, `has no JSON text (${describeError(cause)})`, { cause });
   }
   if (text === undefined)
     throw new InvalidEventError(`${at}.payload`, `is ${typeof payload}, not a JSON value`);

@@ -1,5 +1,5 @@
 import { v7 as newEventId } from 'uuid';
-import { InvalidEventError } from '../shared/errors.ts';
+import { describeError, InvalidEventError } from '../shared/errors.ts';
 import { activeTraceParent } from '../shared/trace.ts';
 import { storeOf, type TransactionClient } from '../shared/store.ts';
 import { checkPayload, type EventInput, type EventTypes, type InputOf, type Schemas } from './event.ts';
@@ -122,12 +122,20 @@ export function recorder<S extends Schemas>(
   };
 }
 
-function toDraft(
-  event: EventInput,
-  index: number,
-  activeTrace: string | null,
-): Omit<Row, 'destination'> & Pick<EventInput, 'destinations'> {
+type Draft = Omit<Row, 'destination'> & Pick<EventInput, 'destinations'>;
+
+/** Reading a stranger's object may throw anything; a caller that catches it must be able to tell what it was. */
+function toDraft(event: EventInput, index: number, activeTrace: string | null): Draft {
   const at = `events[${index}]`;
+  try {
+    return draftOf(event, at, activeTrace);
+  } catch (cause) {
+    if (cause instanceof InvalidEventError) throw cause;
+    throw new InvalidEventError(at, `cannot be read (${describeError(cause)})`, { cause });
+  }
+}
+
+function draftOf(event: EventInput, at: string, activeTrace: string | null): Draft {
   checkAttributes(event, at);
   const draft = {
     eventId: event.id?.toLowerCase() ?? newEventId(),

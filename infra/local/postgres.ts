@@ -32,7 +32,9 @@ const PORT_ATTEMPTS = 5;
  * Run as root it serves as the user `nobody`, because PostgreSQL refuses root. Throws with the server's last
  * log lines when it does not come up, and when another living process has the same `directory` in use.
  */
-export async function startPostgres(options: { directory?: string; port?: number } = {}): Promise<Postgres> {
+export async function startPostgres(
+  options: { directory?: string; port?: number; maxConnections?: number } = {},
+): Promise<Postgres> {
   const server: ctl.Server = {
     pgCtl: await ctl.findPgCtl(),
     home:
@@ -46,7 +48,7 @@ export async function startPostgres(options: { directory?: string; port?: number
   await takeOver(server);
   try {
     await initialise(server);
-    const port = await launch(server, options.port);
+    const port = await launch(server, options.port, options.maxConnections);
     const url = `postgresql://${USER}:${PASSWORD}@127.0.0.1:${port}/outbox`;
     await createDatabase(url);
     return { url, stop: () => ctl.stop(server) };
@@ -95,8 +97,12 @@ function isAlive(pid: number | undefined): boolean {
   }
 }
 
-async function launch(server: ctl.Server, wanted: number | undefined): Promise<number> {
-  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'max_connections=200'];
+async function launch(server: ctl.Server, wanted: number | undefined, maxConnections = 200): Promise<number> {
+  const settings = [
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    `max_connections=${maxConnections}`,
+  ];
   if (server.temporary) settings.push('fsync=off', 'full_page_writes=off');
   for (let attempt = 1; ; attempt++) {
     const port = wanted ?? (await freePort());

@@ -1,5 +1,6 @@
 // Many histories, some side by side, and what they came to.
 
+import { spareServer } from './disasters.ts';
 import { runHistory, type History } from './history.ts';
 import { startPool } from './sandbox.ts';
 import { prepareGround, type Ground } from './world.ts';
@@ -35,10 +36,12 @@ export interface Summary {
 
 /** Runs a campaign on a server of its own or a test's. */
 export async function runCampaign(server: Ground['server'], options: CampaignOptions): Promise<Summary> {
-  const { seed, histories, milliseconds = Infinity, atLeast = 0, sideBySide = 3, failFast = false } = options;
+  const { seed, histories, milliseconds = Infinity, atLeast = 0, failFast = false } = options;
+  const sideBySide = Math.min(options.sideBySide ?? 3, histories);
   await prepareGround(server);
   // Two or three relays and four consumers for each.
   const pool = await startPool(sideBySide * 7, 2);
+  const spare = spareServer();
   const began = performance.now();
   const summary = emptySummary();
   let next = 0;
@@ -48,7 +51,7 @@ export async function runCampaign(server: Ground['server'], options: CampaignOpt
     !(failFast && summary.failed.length > 0);
   const lane = async () => {
     while (mayBegin()) {
-      const history = await runHistory({ server, pool }, seed + next++);
+      const history = await runHistory({ server, pool }, spare, seed + next++);
       add(summary, history);
       summary.milliseconds = Math.round(performance.now() - began);
       summary.processes = pool.started();
@@ -60,6 +63,7 @@ export async function runCampaign(server: Ground['server'], options: CampaignOpt
     return summary;
   } finally {
     pool.stop();
+    await spare.stop();
   }
 }
 

@@ -13,6 +13,8 @@ export interface Violation {
 }
 
 const DESTINATIONS = [STANDARD, FIFO] as const;
+/** What a queue refused for good, or what was claimed too often; an outage is no reason. */
+const REASON = /^(InvalidMessageContents: .|AttemptsExhausted: \d+; .)/;
 const ALL_QUEUES = [...DESTINATIONS, DEAD_LETTERS] as const;
 
 /** Every violation there is; none: the history kept all promises. */
@@ -131,7 +133,9 @@ function rowsSettled({ rows, maxAttempts }: Evidence): Violation[] {
     });
     return [
       ...(held ? [wrong('no lease is left behind', `${state} and still held`)] : []),
-      ...(state === 'PARKED' && !reason?.trim() ? [wrong('parked with a reason', 'parked without')] : []),
+      ...(state === 'PARKED' && !REASON.test(reason ?? '')
+        ? [wrong('parked for a reason that is one', `parked for: ${reason}`)]
+        : []),
       ...(attempts > maxAttempts ? [wrong('attempts are limited', `${attempts} of ${maxAttempts}`)] : []),
       ...(state === 'PUBLISHED' && attempts < 1
         ? [wrong('attempts are counted', 'published with none')]

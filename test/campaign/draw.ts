@@ -4,6 +4,8 @@ import { diceOf, type Dice } from './dice.ts';
 import {
   FIFO,
   STANDARD,
+  type Blow,
+  type Disaster,
   type Errand,
   type PlannedAnswer,
   type PlannedEvent,
@@ -25,6 +27,8 @@ export function programOf(seed: number): Program {
     settings,
     producers: producersBy(dice.apart('producers')),
     traps: calm ? [] : trapsBy(dice.apart('traps'), settings),
+    blows: calm ? [] : blowsBy(dice.apart('blows'), settings),
+    disasters: calm ? [] : disastersBy(dice.apart('disasters')),
     answers: calm ? [] : answersBy(dice.apart('answers'), settings.relays),
     deliveries: deliveriesBy(dice.apart('deliveries'), calm),
     burials: calm ? [] : end.times(4, () => end.weighed({ ok: 2, error503: 1, storeThenReset: 1 })),
@@ -37,9 +41,10 @@ function settingsBy(dice: Dice, calm: boolean): Settings {
   return {
     relays: dice.whole(2, 3),
     consumers: 2,
-    // A call is only made while the lease has 1.25 s left. Without faults nothing may ever run out.
-    leaseSeconds: calm ? 30 : 1.6 + dice.next() * 0.6,
-    callTimeoutSeconds: calm ? 20 : 0.3 + dice.next() * 0.3,
+    // A call is only made while the lease has 1.25 s left. Without faults nothing may ever run out, however busy the
+    // machine is.
+    leaseSeconds: calm ? 900 : 1.6 + dice.next() * 0.6,
+    callTimeoutSeconds: calm ? 600 : 0.3 + dice.next() * 0.3,
     claimLimit: dice.pick([2, 5, 20, 100]),
     claimsUnderway: dice.whole(1, 2),
     maxAttempts: dice.whole(2, 8),
@@ -72,10 +77,10 @@ const eventBy = (dice: Dice, keys: readonly [string, ...string[]]): PlannedEvent
   trait: dice.weighed({ plain: 88, poison: 5, clumsy: 7 }),
 });
 
-const STRIKES = { kill: 6, freeze: 3, cut: 8, terminate: 5, restart: 1, slow: 5 };
+const STRIKES = { kill: 6, freeze: 3, cut: 8, terminate: 5, outage: 1, slow: 5 };
 
 const RELAY_STATEMENTS = ['claim', 'claimHeads', 'acknowledge', 'acknowledge', 'release', 'park'] as const;
-const CONSUMER_STATEMENTS = ['begin', 'ledger', 'effect', 'commit', 'commit'] as const;
+const CONSUMER_STATEMENTS = ['begin', 'ledger', 'effect', 'prove', 'commit', 'commit'] as const;
 const PRODUCER_STATEMENTS = ['record', 'commit', 'commit'] as const;
 
 function trapsBy(dice: Dice, { relays, consumers }: Settings): Trap[] {
@@ -100,6 +105,22 @@ function trapsBy(dice: Dice, { relays, consumers }: Settings): Trap[] {
     }
   });
 }
+
+const blowsBy = (dice: Dice, { relays, consumers }: Settings): Blow[] =>
+  dice.times(dice.whole(0, 2), () => ({
+    afterMs: dice.whole(100, 1_500),
+    strike: dice.pick(['kill', 'freeze', 'cut']),
+    actor: dice.chance(0.5)
+      ? `relay-${dice.whole(0, relays - 1)}`
+      : `${dice.pick([STANDARD, FIFO])}-${dice.whole(0, consumers - 1)}`,
+  }));
+
+/** Few: histories with a server of their own run one after another. */
+const disastersBy = (dice: Dice): Disaster[] =>
+  dice.times(dice.chance(0.07) ? dice.whole(1, 2) : 0, () => ({
+    afterMs: dice.whole(200, 1_300),
+    what: dice.pick(['restart', 'crash', 'crowd']),
+  }));
 
 const ANSWERS = {
   ok: 50,

@@ -13,7 +13,7 @@ import { pruneLedger, pruneOutbox } from '../../functions/prune/prune.ts';
 import { countdown } from '../../functions/shared/deadline.ts';
 import { storeOf } from '../../functions/shared/store.ts';
 import { DEAD_LETTERS, FIFO, QUEUES, STANDARD, type Errand } from './program.ts';
-import { hasVisible, type World } from './world.ts';
+import { hasVisible, throughDisasters, type World } from './world.ts';
 
 const RETENTION_HOURS = 0.1 / 3_600;
 const LEDGER_RETENTION_DAYS = 1;
@@ -45,12 +45,16 @@ export async function runErrands(world: World): Promise<void> {
   await Promise.all(
     world.program.errands.map(async ({ afterMs, what }) => {
       await sleep(afterMs);
-      if (!world.over) await ERRANDS[what](world);
+      if (!world.over) await doErrand(world, what);
     }),
   );
 }
 
-export const ERRANDS: Record<Errand['what'], (world: World) => Promise<void>> = {
+/** What a database that is away interrupts is begun again. */
+export const doErrand = (world: World, what: Errand['what']): Promise<void> =>
+  throughDisasters(world.program, () => ERRANDS[what](world));
+
+const ERRANDS: Record<Errand['what'], (world: World) => Promise<void>> = {
   replay: async ({ prisma, timeline }) => {
     const store = storeOf(prisma);
     for (const destination of [STANDARD, FIFO]) {

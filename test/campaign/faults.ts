@@ -3,15 +3,22 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as answers from '../support/scripted-sqs.ts';
 import type { ProxyAction, Rule, TcpProxy } from '../support/tcp-proxy.ts';
-import { DEAD_LETTERS, STATEMENTS, type EntryAnswer, type PlannedAnswer, type Trap } from './program.ts';
-import { slotsOf, type Slot, type World } from './world.ts';
+import {
+  DEAD_LETTERS,
+  STATEMENTS,
+  type Blow,
+  type EntryAnswer,
+  type PlannedAnswer,
+  type Trap,
+} from './program.ts';
+import { ONLOOKER, slotsOf, type Slot, type World } from './world.ts';
 
 /** So much longer than its lease a process stays frozen. */
 const BEYOND_LEASE_MS = 300;
 /** Time for a statement to be carried out while its answer is held. */
 const CARRIED_OUT_MS = 15;
 const SLOW_MS = 250;
-const RESTART_MS = 250;
+const OUTAGE_MS = 250;
 
 export function layTraps(world: World): void {
   for (const trap of world.program.traps) {
@@ -22,7 +29,8 @@ export function layTraps(world: World): void {
   world.sqs.on((call) => (world.faulty ? answerTo(call) : undefined));
 }
 
-function layTrap(world: World, trap: Trap, way: TcpProxy): void {
+/** It springs once. */
+export function layTrap(world: World, trap: Trap, way: TcpProxy): void {
   let seen = 0;
   const springs = (sql: string) =>
     world.faulty && STATEMENTS[trap.statement].test(sql) && (seen += 1) === trap.nth;
@@ -58,14 +66,36 @@ const STRIKES: Record<Trap['strike'], (world: World, trap: Trap, rule: Rule) => 
   // The proxy has done it.
   cut: () => undefined,
   terminate: (world, { actor }) => terminate(world, 'application_name = $1', actor),
-  restart: async (world) => {
+  outage: async (world) => {
     for (const way of world.ways.values()) way.refuse(true);
-    await terminate(world, "application_name <> 'campaign'");
-    await sleep(RESTART_MS);
+    await terminate(world, 'true');
+    await sleep(OUTAGE_MS);
     for (const way of world.ways.values()) way.refuse(false);
   },
   slow: () => sleep(SLOW_MS),
 };
+
+/** Strikes the program's blows, each at its time. */
+export async function strikeBlows(world: World): Promise<void> {
+  await Promise.all(
+    world.program.blows.map(async ({ afterMs, actor, strike }) => {
+      await sleep(afterMs);
+      await strikeNow(world, actor, strike);
+    }),
+  );
+}
+
+/** Strikes a process, or its connections, wherever it is at this moment. */
+export async function strikeNow(world: World, actor: string, strike: Blow['strike']): Promise<void> {
+  const sandbox = slotOf(world, actor)?.sandbox;
+  if (world.over || !sandbox?.alive()) return;
+  world.timeline.strike(`${strike} anywhere`, actor, `${strike} wherever it is`);
+  world.underway += 1;
+  if (strike === 'kill') sandbox.kill();
+  else if (strike === 'freeze') await freeze(world, actor);
+  else world.ways.get(actor)?.cut();
+  world.underway -= 1;
+}
 
 const slotOf = (world: World, actor: string): Slot | undefined =>
   slotsOf(world).find(({ name }) => name === actor);
@@ -78,10 +108,12 @@ async function freeze(world: World, actor: string): Promise<void> {
   world.timeline.add(actor, 'thaws');
 }
 
+/** Ends sessions as the server itself does; those of onlookers stay. */
 const terminate = ({ sql }: World, which: string, ...values: unknown[]) =>
   sql(
     `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-     WHERE datname = current_database() AND backend_type = 'client backend' AND ${which}`,
+     WHERE datname = current_database() AND backend_type = 'client backend' AND application_name <> '${ONLOOKER}'
+       AND ${which}`,
     values,
   );
 
@@ -105,7 +137,10 @@ function plannedAnswers(world: World): answers.Script {
     const ids = entries.map(({ MessageBody }) => (JSON.parse(MessageBody) as { id: string }).id);
     timeline.add(actor, `calls ${queue} with ${ids.length}, answer ${planned?.kind ?? 'ok'}${outcomes}`, ids);
     if (!planned || planned.kind === 'ok') return undefined;
-    timeline.strike(`answer ${planned.kind}`, actor, `queue ${queue} answers ${planned.kind}`);
+    if (planned.kind === 'entries') {
+      const fates = planned.entries.slice(0, entries.length).filter((fate) => fate !== 'ok');
+      for (const fate of fates) timeline.strike(`entry ${fate}`, actor, `queue ${queue}: an entry ${fate}`);
+    } else timeline.strike(`answer ${planned.kind}`, actor, `queue ${queue} answers ${planned.kind}`);
     return answerOf(world, actor, planned);
   };
 }
@@ -124,7 +159,8 @@ const ENTRIES: Record<Exclude<EntryAnswer, 'ok'>, answers.EntryOutcome> = {
   wrongMd5: 'wrongMd5',
 };
 
-function answerOf(world: World, actor: string, { kind, entries }: PlannedAnswer): answers.Answer {
+/** The answer to a call of `actor`. */
+export function answerOf(world: World, actor: string, { kind, entries }: PlannedAnswer): answers.Answer {
   const kill = () => slotOf(world, actor)?.sandbox?.kill();
   switch (kind) {
     case 'ok':

@@ -57,7 +57,7 @@ async function receive(world: World, { name, client }: Mapping): Promise<SQSReco
       QueueUrl: world.sqs.queueUrl(QUEUES[name]),
       MaxNumberOfMessages: 10,
       MessageSystemAttributeNames: ['All'],
-      ...(!world.faulty && { VisibilityTimeout: AMPLE_VISIBILITY_SECONDS }),
+      ...((!world.faulty || world.program.calm) && { VisibilityTimeout: AMPLE_VISIBILITY_SECONDS }),
     }),
   );
   const records = Messages.map(

@@ -10,17 +10,23 @@ import { SOURCE, STEP, type Step } from './effects.ts';
 import type { PlannedTransaction } from './program.ts';
 import type { World } from './world.ts';
 
+/** The producers' client, on their way to the database. */
+export function producerOf({ ways }: World): PrismaClient {
+  const prisma = connect({ databaseUrl: ways.get('producer')?.url ?? '', poolSize: 3 });
+  afterwards(() => prisma.$disconnect());
+  return prisma;
+}
+
 class RollBack extends Error {}
 
 /** Records what the program has for the producers, each one's transactions one after another. */
 export async function produce(world: World): Promise<void> {
-  const prisma = connect({ databaseUrl: world.ways.get('producer')?.url ?? '', poolSize: 3 });
-  afterwards(() => prisma.$disconnect());
+  const prisma = producerOf(world);
   const producers = world.program.producers.map(async (transactions) => {
     for (const transaction of transactions) {
       await sleep(transaction.pauseMs);
       const ids = transaction.events.map(({ id }) => id);
-      const end = await commitOrNot(prisma, transaction);
+      const end = await doTransaction(prisma, transaction);
       world.timeline.add('producer', `transaction ${transaction.number} ${end}, recording`, ids);
     }
   });
@@ -28,7 +34,7 @@ export async function produce(world: World): Promise<void> {
 }
 
 /** @returns how it ended, as far as the producer knows. It does not try again what failed. */
-async function commitOrNot(prisma: PrismaClient, transaction: PlannedTransaction): Promise<string> {
+export async function doTransaction(prisma: PrismaClient, transaction: PlannedTransaction): Promise<string> {
   try {
     await prisma.$transaction((tx) => doBusiness(tx, transaction), { timeout: 15_000, maxWait: 15_000 });
     return 'is committed';

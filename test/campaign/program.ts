@@ -43,6 +43,7 @@ export const STATEMENTS = {
   begin: /^BEGIN/,
   ledger: /INSERT INTO applied_event/,
   effect: /INSERT INTO effect/,
+  prove: /pg_current_xact_id/,
   commit: /^COMMIT/,
   record: /INSERT INTO outbox_event/,
 } as const;
@@ -50,9 +51,9 @@ export type Statement = keyof typeof STATEMENTS;
 
 /**
  * What a trap does: to the process (`kill`, `freeze` past the lease), to its connection (`cut`, or `terminate` by the
- * server), to the whole database (`restart`: all sessions end and nobody gets in for a while), or only `slow`.
+ * server), to the whole database (`outage`: all sessions end and nobody gets in for a while), or only `slow`.
  */
-export type Strike = 'kill' | 'freeze' | 'cut' | 'terminate' | 'restart' | 'slow';
+export type Strike = 'kill' | 'freeze' | 'cut' | 'terminate' | 'outage' | 'slow';
 
 /** Springs at the nth such statement of `actor`, before the server gets it or before its answer comes back. */
 export interface Trap {
@@ -61,6 +62,22 @@ export interface Trap {
   readonly nth: number;
   readonly side: 'before' | 'after';
   readonly strike: Strike;
+}
+
+/** Strikes at a moment instead of at a statement, wherever the process is then. */
+export interface Blow {
+  readonly afterMs: number;
+  readonly actor: string;
+  readonly strike: 'kill' | 'freeze' | 'cut';
+}
+
+/**
+ * Befalls the whole server, so such a history has one of its own: it is shut down (`restart`) or crashes (`crash`) and
+ * starts again, or strangers take every connection that it has (`crowd`).
+ */
+export interface Disaster {
+  readonly afterMs: number;
+  readonly what: 'restart' | 'crash' | 'crowd';
 }
 
 /** How the queue answers one call that sends. */
@@ -115,6 +132,8 @@ export interface Program {
   /** One list of transactions for each producer. */
   readonly producers: readonly (readonly PlannedTransaction[])[];
   readonly traps: readonly Trap[];
+  readonly blows: readonly Blow[];
+  readonly disasters: readonly Disaster[];
   /** By relay, for its calls one after another; then all go well. */
   readonly answers: readonly (readonly PlannedAnswer[])[];
   /** By queue, for its batches one after another; then each comes once. */

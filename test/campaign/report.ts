@@ -32,7 +32,8 @@ export function summaryText(summary: Summary): string {
   ].join('\n');
 }
 
-const table = (counts: Readonly<Record<string, number>>): string[] =>
+/** Counts by name, a line each. */
+export const table = (counts: Readonly<Record<string, number>>): string[] =>
   Object.entries(counts)
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([name, count]) => `  ${String(count).padStart(8)}  ${name}`);

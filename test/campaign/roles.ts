@@ -16,7 +16,7 @@ const queueUrl = (sqs: ScriptedSqs, actor: string, queue: string) => `${sqs.endp
 
 /** A relay's settings in this history, with its own ways to the database and the queues. */
 export function relayRole(
-  { settings }: Program,
+  { settings, calm }: Program,
   sqs: ScriptedSqs,
   actor: string,
   databaseUrl: string,
@@ -31,7 +31,7 @@ export function relayRole(
   });
   const destinations = { [STANDARD]: destination(STANDARD), [FIFO]: destination(FIFO) };
   const backoff = { backoffBaseSeconds: 0.03, backoffMaxSeconds: 0.2 };
-  const time = faulty ? {} : AMPLE_TIME;
+  const time = faulty || calm ? {} : AMPLE_TIME;
   const config = relaySettings(destinations, { ...own, ...backoff, ...time, databaseUrl });
   return { endpoint: sqs.endpoint, kind: 'relay', config };
 }

@@ -7,6 +7,7 @@ import { createPrisma } from '../support/prisma.ts';
 import { startScriptedSqs, type ScriptedSqs } from '../support/scripted-sqs.ts';
 import { runAsAdmin, urlOf, type TestServer } from '../support/server.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { until } from '../support/wait.ts';
 import { TABLES } from './effects.ts';
 import { DEAD_LETTERS, FIFO, QUEUES, STANDARD, type DestinationName, type Program } from './program.ts';
 import { consumerRole, relayRole, VISIBILITY_SECONDS } from './roles.ts';
@@ -17,9 +18,18 @@ import type { Role } from './worker.ts';
 /** Marks the sessions of those who look on; no fault is meant for them. */
 export const ONLOOKER = 'campaign';
 
-/** Of an invocation: while faults strike, and afterwards. */
+/** Of an invocation: while faults strike, afterwards, and where nothing may ever run out. */
 const INVOCATION_MS = 4_000;
 const AMPLE_INVOCATION_MS = 12_000;
+const CALM_INVOCATION_MS = 600_000;
+
+const invocationMs = ({ program, faulty }: World): number => {
+  if (program.calm) return CALM_INVOCATION_MS;
+  return faulty ? INVOCATION_MS : AMPLE_INVOCATION_MS;
+};
+
+/** Far more than a server needs to start on a busy machine. */
+const AWAY_MS = 120_000;
 
 /** What all histories of a run share. */
 export interface Ground {
@@ -39,7 +49,9 @@ export interface World {
   readonly program: Program;
   readonly timeline: Timeline;
   readonly sqs: ScriptedSqs;
-  /** Looks on; no fault is meant for it. */
+  /** As the onlooker; the server's address stays when it is started again. */
+  readonly url: string;
+  /** Looks on; no fault is meant for it. Where disasters strike, it waits for the server to come back. */
   readonly sql: <T extends QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
   /** For what a person or the schedule does; no fault is meant for it. */
   readonly prisma: PrismaClient;
@@ -92,7 +104,8 @@ export async function createWorld({ server, pool }: Ground, program: Program): P
     program,
     timeline: startTimeline(),
     sqs,
-    sql: onlookerOf(asActor(url, ONLOOKER)),
+    url: asActor(url, ONLOOKER),
+    sql: onlookerOf(asActor(url, ONLOOKER), program),
     prisma: createPrisma(asActor(url, ONLOOKER), { max: 2 }),
     relays: actors[0].map(slot((...of) => relayRole(program, sqs, ...of))),
     consumers: {
@@ -122,23 +135,34 @@ function asActor(url: string, actor: string): string {
   return named.href;
 }
 
-function onlookerOf(url: string): World['sql'] {
-  const pool = new Pool({ connectionString: url, max: 2 });
+function onlookerOf(url: string, program: Program): World['sql'] {
+  // Its connections stay: a crowd leaves no room for new ones.
+  const pool = new Pool({ connectionString: url, max: 2, idleTimeoutMillis: 0 });
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => void client.on('error', () => undefined));
   afterwards(() => pool.end());
-  return async <T extends QueryResultRow>(text: string, values: unknown[] = []) =>
-    (await pool.query<T>(text, values)).rows;
+  return <T extends QueryResultRow>(text: string, values: unknown[] = []) =>
+    throughDisasters(program, async () => (await pool.query<T>(text, values)).rows);
+}
+
+/** Tries again while the server may be away, where the program has it go away. */
+export async function throughDisasters<T>(
+  { disasters }: Pick<Program, 'disasters'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (disasters.length === 0) return work();
+  const { done } = await until(async () => ({ done: await work() }), {
+    within: AWAY_MS,
+    message: 'the server comes back',
+  });
+  return done;
 }
 
 /** One invocation in the slot's process, or in a fresh one when it has none. Throws what the invocation throws. */
 export async function invoke(world: World, slot: Slot, event: unknown): Promise<unknown> {
   const sandbox = (slot.sandbox ??= await world.pool.take());
   try {
-    return await sandbox.invoke(
-      slot.role(world.faulty),
-      event,
-      world.faulty ? INVOCATION_MS : AMPLE_INVOCATION_MS,
-    );
+    return await sandbox.invoke(slot.role(world.faulty), event, invocationMs(world));
   } catch (error) {
     const late = error instanceof Error && error.name === 'DeadlineError';
     if (late) world.timeline.strike('timed out', slot.name, 'its invocation never ended, and it is killed');

@@ -1,10 +1,15 @@
 // The one PostgreSQL of a test run: embedded, or the one of DATABASE_URL.
 
 import { randomBytes } from 'node:crypto';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Client, escapeIdentifier } from 'pg';
+import { Client, escapeIdentifier, escapeLiteral } from 'pg';
 import { deployMigrations } from '../../functions/migrate/migrate.ts';
+import * as ctl from '../../infra/local/pg-ctl.ts';
 import { startPostgres } from '../../infra/local/postgres.ts';
+
+/** For a connection on a machine that is busy. */
+const PATIENCE_MS = 60_000;
 
 const migrations = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
 
@@ -24,11 +29,14 @@ export interface TestServer {
  * Starts a PostgreSQL, or takes the server of `databaseUrl`, and makes the migrated template. Of a server that was
  * given only databases named `outbox_test_…` are created and, by `stop`, dropped; nothing else is touched.
  * Throws when the given role may not create databases. Databases of a run that was killed are dropped by the next one.
+ * @param maxConnections of an embedded one.
+ * @param timeZone in which all its sessions begin; of an embedded one.
  */
 export async function startTestServer(
   databaseUrl: string | undefined,
+  options: { maxConnections?: number; timeZone?: string } = {},
 ): Promise<{ server: TestServer; stop: () => Promise<void> }> {
-  const postgres = databaseUrl ? undefined : await startPostgres();
+  const postgres = databaseUrl ? undefined : await startPostgres(options);
   const adminUrl = databaseUrl || (postgres?.url ?? '');
   const prefix = `outbox_test_${randomBytes(4).toString('hex')}`;
   const presence = new Client({ connectionString: adminUrl, application_name: prefix });
@@ -43,6 +51,7 @@ export async function startTestServer(
     await presence.connect();
     const superuser = await readRights(adminUrl);
     if (!postgres) await sweep(adminUrl);
+    else if (options.timeZone) await setServerTimeZone(adminUrl, options.timeZone);
     const server = { adminUrl, template: `${prefix}_template`, prefix, superuser };
     await makeTemplate(server);
     return { server, stop };
@@ -53,12 +62,23 @@ export async function startTestServer(
   }
 }
 
+/**
+ * Restarts an embedded server, which keeps its address. All sessions end.
+ * @param mode `immediate` is a crash: nothing is rolled back or written down, and recovery has to make it good.
+ */
+export async function restartServer(url: string, mode: 'fast' | 'immediate'): Promise<void> {
+  const [row] = await runAsAdmin(url, ['SHOW data_directory']);
+  const home = dirname(String(row?.['data_directory']));
+  const server = { pgCtl: await ctl.findPgCtl(), home, temporary: true, identity: ctl.unprivileged() };
+  await ctl.pgCtl(server, ['restart', '-s', '-w', '-m', mode, '-l', ctl.logOf(server)]);
+}
+
 /** Runs statements one after another on a connection of their own and returns the rows of the last. */
 export async function runAsAdmin(
   url: string,
   ...statements: [text: string, ...values: unknown[]][]
 ): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: PATIENCE_MS });
   await client.connect();
   try {
     let rows: Record<string, unknown>[] = [];
@@ -89,6 +109,10 @@ async function readRights(adminUrl: string): Promise<boolean> {
     );
   return role['rolsuper'] === true;
 }
+
+/** For sessions that begin once the server has read it, which the template's do. */
+const setServerTimeZone = (url: string, zone: string) =>
+  runAsAdmin(url, [`ALTER SYSTEM SET TimeZone = ${escapeLiteral(zone)}`], ['SELECT pg_reload_conf()']);
 
 async function makeTemplate({ adminUrl, template }: TestServer): Promise<void> {
   // template0: a given server's template1 may hold other people's tables.
