@@ -126,7 +126,7 @@ test('a zip has no file that is not expected there', () => {
 });
 
 test('the EventBridge client is a file that only a bus makes the relay read', () => {
-  const { outputs } = zips.get('relay')?.metafile ?? { outputs: {} };
+  const outputs: Metafile['outputs'] = zips.get('relay')?.metafile.outputs ?? {};
   const handler = outputs['functions/relay/handler.mjs'];
   const atOnce = new Set<string>(['functions/relay/handler.mjs']);
   for (const file of atOnce) {
