@@ -39,9 +39,8 @@ export async function bundledPackages(folder: string): Promise<Shipped[]> {
   for (const file of (await readdir(folder)).filter((name) => name.endsWith('.meta.json'))) {
     const { inputs } = JSON.parse(await readFile(path.join(folder, file), 'utf8')) as { inputs: object };
     for (const input of Object.keys(inputs)) {
-      // The plugin's own files have its name before their path.
-      const file = input.replace(/^[\w-]+:/, '');
-      const found = /^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1];
+      // Before it may stand a plugin's name, or the way out of the folder that the functions were built in.
+      const found = /node_modules\/(?:.*\/node_modules\/)?(?:@[^/]+\/)?[^/]+(?=\/)/.exec(input)?.[0];
       if (found !== undefined) folders.add(path.resolve(root, found));
     }
   }
@@ -64,7 +63,6 @@ interface Component {
   group?: string;
   version: string;
   licenses?: { license?: { id?: string; name?: string }; expression?: string }[];
-  properties?: { name: string; value: string }[];
 }
 
 interface Sbom {
@@ -83,12 +81,16 @@ async function productionSbom(): Promise<Sbom> {
   });
   const lock = await readFile(path.join(root, 'package-lock.json'), 'utf8');
   const { packages } = JSON.parse(lock) as {
-    packages: Record<string, { dev?: boolean; devOptional?: boolean; optional?: boolean } | undefined>;
+    packages: Record<string, { version?: string; dev?: boolean; devOptional?: boolean; optional?: boolean }>;
   };
+  const shipping = Object.entries(packages)
+    .filter(([, { dev, devOptional, optional }]) => !dev && !devOptional && !optional)
+    .map(([place, { version }]) => `${place.replace(/^.*node_modules\//, '')} ${version}`);
+  const names = new Set(shipping);
   const sbom = JSON.parse(stdout) as Sbom;
-  const ships = ({ properties = [] }: Component) => {
-    const entry = packages[properties.find(({ name }) => name === 'cdx:npm:package:path')?.value ?? ''];
-    return entry !== undefined && !entry.dev && !entry.devOptional && !entry.optional;
+  const ships = (component: Component) => {
+    const { name, version } = shippedOf(component);
+    return names.has(`${name} ${version}`);
   };
   const components = sbom.components.filter(ships);
   const refs = new Set(components.map((component) => component['bom-ref']));
