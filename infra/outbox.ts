@@ -9,11 +9,12 @@ import {
   type EventWhereabouts,
   type ParkedSelection,
 } from '../functions/outbox/operate.ts';
-import { databaseShape, readConfig } from '../functions/shared/config.ts';
+import { databaseShape, readConfig, variableOf } from '../functions/shared/config.ts';
 import { connect } from '../functions/shared/database.ts';
 import { storeOf, type Store } from '../functions/shared/store.ts';
+import { doctor } from './doctor.ts';
 
-const HELP = `Asks about events, and settles parked ones. DATABASE_URL says where.
+const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or another of the functions' ways) says where.
 
   npm run outbox -- where ID      where the event is, for each of its destinations
   npm run outbox -- parked        parked events, counted by destination, type and reason
@@ -25,6 +26,14 @@ const HELP = `Asks about events, and settles parked ones. DATABASE_URL says wher
   --destination NAME
   --type TYPE
   --reason BEGINNING    how the reason begins, such as TooLarge
+
+  npm run outbox -- doctor …      whether the settings agree with one another; asks no database
+
+  --template FILE           a packaged template (default: what npm run package wrote)
+  --max-connections N       also whether all pools together fit into the server's max_connections
+  --function NAME --env     instead: this environment's variables, as that function would start with them
+  --function NAME --variables FILE
+                            instead: what \`aws lambda get-function-configuration\` printed
 `;
 
 const text = { type: 'string' } as const;
@@ -69,16 +78,32 @@ function described(found: readonly EventWhereabouts[]): string {
     .join('\n');
 }
 
+/** Prints every contradiction, and returns the exit code. */
+async function examine(args: readonly string[]): Promise<number> {
+  const problems = await doctor(args, process.env);
+  process.stdout.write(problems.length === 0 ? 'The settings agree.\n' : `${problems.join('\n')}\n`);
+  return problems.length === 0 ? 0 : 1;
+}
+
+async function ask(args: readonly string[]): Promise<number> {
+  const keys = Object.keys(databaseShape).map(variableOf);
+  const environment = Object.fromEntries(keys.map((key) => [key, process.env[key]]));
+  const prisma = connect(readConfig(databaseShape, environment));
+  try {
+    process.stdout.write(`${await run(storeOf(prisma), args)}\n`);
+    return 0;
+  } finally {
+    await prisma.$disconnect();
+  }
+}
+
 if (import.meta.main) {
   const args = process.argv.slice(2);
   if (args.length === 0 || args.includes('--help')) {
     process.stdout.write(HELP);
   } else {
-    const { DATABASE_URL } = process.env;
     try {
-      const prisma = connect(readConfig(databaseShape, { DATABASE_URL }));
-      process.stdout.write(`${await run(storeOf(prisma), args)}\n`);
-      await prisma.$disconnect();
+      process.exitCode = args[0] === 'doctor' ? await examine(args.slice(1)) : await ask(args);
     } catch (error) {
       process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
       process.exitCode = 1;

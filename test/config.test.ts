@@ -158,6 +158,64 @@ describe('contradictions stop the cold start, naming both numbers', () => {
   });
 });
 
+describe('the database is said in exactly one way', () => {
+  const secret = 'arn:aws:secretsmanager:eu-central-1:123456789012:secret:outbox-AbCdEf';
+  const role = { DATABASE_USER: 'app', DATABASE_HOST: 'db.internal', DATABASE_NAME: 'shop' };
+
+  test.each([
+    ['a connection string', { DATABASE_URL }],
+    ['one with TLS asked for', { DATABASE_URL: `${DATABASE_URL}?sslmode=require` }],
+    ['one of this machine without TLS', { DATABASE_URL: 'postgresql://a:b@127.0.0.1/c?sslmode=disable' }],
+    ['a secret', { DATABASE_SECRET_ARN: secret, DATABASE_CA_FILE: '/var/runtime/ca-cert.pem' }],
+    [
+      'a secret behind a proxy',
+      { DATABASE_SECRET_ARN: secret, DATABASE_HOST: 'proxy', DATABASE_PORT: '6432' },
+    ],
+    ['a role', role],
+  ])('%s', (_, database: Environment) => {
+    pruneConfig(database);
+  });
+
+  test.each([
+    [{}, /DATABASE_URL: is not set, nor DATABASE_SECRET_ARN, nor DATABASE_USER/],
+    [{ DATABASE_URL, DATABASE_SECRET_ARN: secret }, /DATABASE_URL: is set, and so is DATABASE_SECRET_ARN/],
+    [{ DATABASE_SECRET_ARN: secret, ...role }, /DATABASE_SECRET_ARN: is set, and so is DATABASE_USER/],
+    [{ DATABASE_URL, DATABASE_HOST: 'db' }, /DATABASE_HOST: does not go with DATABASE_URL/],
+    [{ ...role, DATABASE_HOST: undefined }, /DATABASE_HOST: is not set; DATABASE_USER .* needs it/],
+    [{ ...role, DATABASE_NAME: undefined }, /DATABASE_NAME: is not set; DATABASE_USER .* needs it/],
+    [{ DATABASE_HOST: 'db.internal' }, /DATABASE_USER: is not set, and DATABASE_HOST is/],
+    [{ DATABASE_SECRET_ARN: 'outbox' }, /DATABASE_SECRET_ARN: expected the ARN of a secret/],
+    [{ ...role, DATABASE_PORT: '99999' }, /DATABASE_PORT: expected a whole number/],
+    [
+      { DATABASE_URL: `${DATABASE_URL}?sslmode=no-verify` },
+      /DATABASE_URL: .*without checking the certificate/,
+    ],
+    [{ DATABASE_URL: `${DATABASE_URL}?ssl=no-verify` }, /DATABASE_URL: .*without checking the certificate/],
+    [
+      { DATABASE_URL: `${DATABASE_URL}?uselibpqcompat=true&sslmode=require` },
+      /DATABASE_URL: .*without checking/,
+    ],
+    [
+      { DATABASE_URL: `${DATABASE_URL}?sslmode=disable` },
+      /DATABASE_URL: sslmode=disable .*this machine alone/,
+    ],
+    [{ DATABASE_URL: `${DATABASE_URL}?ssl=false` }, /DATABASE_URL: sslmode=disable .*this machine alone/],
+    [{ DATABASE_URL: `${DATABASE_URL}?sslmode=strict` }, /DATABASE_URL: sslmode is none of/],
+    [{ DATABASE_URL: `${DATABASE_URL}?sslrootcert=/ca.pem` }, /DATABASE_URL: sslrootcert .*DATABASE_CA_FILE/],
+    [{ DATABASE_URL: 'postgresql://app:s3cr3t-pa55@db:port/shop' }, /DATABASE_URL: is not a valid URL/],
+  ])('%o is refused', (database: Environment, message) => {
+    const said = refusal(() => pruneConfig(database));
+    expect(said).toMatch(message);
+    expect(said).not.toContain('s3cr3t');
+  });
+
+  test('what is not set says what it is for, and nothing of types', () => {
+    const said = refusal(() => consumerConfig({}));
+    expect(said).toContain('OUTBOX_QUEUE_URL: is not set. The queue that triggers the consumer');
+    expect(said).not.toContain('Invalid input');
+  });
+});
+
 describe('what is not understood stops the cold start, naming the key', () => {
   test.each([
     ['DATABASE_URL', relayWith],

@@ -1,16 +1,14 @@
 import type { Context } from 'aws-lambda';
 import { fileURLToPath } from 'node:url';
-import { databaseUrl, readConfig } from '../shared/config.ts';
+import { connectionShape, readConfig } from '../shared/config.ts';
+import { connectionSettings } from '../shared/connection.ts';
 import { nameInvocation, report } from '../shared/report.ts';
 import { deployMigrations } from './migrate.ts';
 
 /** The zip keeps the repository's layout, so the folder is in the same place on Lambda and in a checkout. */
 const directory = fileURLToPath(new URL('../../prisma/migrations', import.meta.url));
 
-const config = readConfig(
-  { databaseUrl: databaseUrl.describe('Connection string of a role that may create tables.') },
-  process.env,
-);
+const readSettings = connectionSettings(readConfig(connectionShape, process.env));
 
 /**
  * Applies the packaged migrations. Invoke it once per deploy: `serverless invoke --function migrate`. The event's
@@ -22,7 +20,7 @@ const config = readConfig(
 export async function handler(_event: unknown, context: Context): Promise<{ applied: string[] }> {
   nameInvocation(context);
   const applied = await deployMigrations({
-    connectionString: config.databaseUrl,
+    connection: await readSettings(),
     directory,
     log: (what) => report('migrate', { what }),
   });

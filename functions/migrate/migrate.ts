@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Client, DatabaseError } from 'pg';
+import { Client, DatabaseError, type ClientConfig } from 'pg';
 import {
   EditedMigrationError,
   FailedMigrationError,
@@ -15,7 +15,9 @@ const LOCK_NOT_AVAILABLE = '55P03';
 
 export interface DeployMigrations {
   /** Of a role that may create tables. Not through PgBouncer's transaction mode: the lock lives in the session. */
-  connectionString: string;
+  connectionString?: string;
+  /** pg's own settings, in place of the connection string. */
+  connection?: ClientConfig;
   /** A `prisma/migrations` folder. */
   directory: string;
   /** Takes one line per thing an operator should see; silent by default. */
@@ -43,12 +45,16 @@ interface AppliedMigration {
  */
 export async function deployMigrations({
   connectionString,
+  connection,
   directory,
   log,
   lockWaitSeconds = 10,
 }: DeployMigrations): Promise<string[]> {
   const files = readMigrations(directory);
-  const client = new Client({ connectionString, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  const client = new Client({
+    ...(connection ?? { connectionString }),
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
   // A session lost between two statements is reported by the next one; without a listener it would end the process.
   client.on('error', () => undefined);
   await client.connect();

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { databaseProblems } from './database-settings.ts';
 import { ConfigurationError } from './errors.ts';
 
 /** A variable of the environment, as text. Never logged. */
@@ -33,7 +34,7 @@ export const databaseUrl = z
 /** The variable of a setting: `leaseSeconds` is `OUTBOX_LEASE_SECONDS`, `databaseUrl` is `DATABASE_URL`. */
 export function variableOf(setting: string): string {
   const snake = setting.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
-  return setting === 'databaseUrl' ? snake : `OUTBOX_${snake}`;
+  return snake.startsWith('DATABASE_') ? snake : `OUTBOX_${snake}`;
 }
 
 /**
@@ -62,16 +63,59 @@ export function readConfig<S extends Shape>(
     // A record's key: what is wrong with it is one level down.
     const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
     const at = [variableOf(String(setting)), ...rest].join('.');
-    return `${at}: ${given[String(setting)] === undefined ? `is not set; ${message}` : message}`;
+    if (given[String(setting)] !== undefined) return `${at}: ${message}`;
+    return `${at}: is not set. ${shape[String(setting)]?.description ?? message}`;
   });
-  const problems = [...unknown, ...malformed, ...(parsed.success ? check(parsed.data) : [])];
+  const problems = [
+    ...unknown,
+    ...malformed,
+    ...('databaseUrl' in shape ? databaseProblems(environment) : []),
+    ...(parsed.success ? check(parsed.data) : []),
+  ];
   if (problems.length > 0 || !parsed.success) throw new ConfigurationError(problems);
   return parsed.data;
 }
 
+/** Where the database is, in one of three ways; what goes together is checked in database-settings.ts. */
+export const connectionShape = {
+  databaseUrl: databaseUrl
+    .optional()
+    .describe('A connection string. Or, instead of it, one of the next two.'),
+  databaseSecretArn: z
+    .string()
+    .regex(/^arn:[\w-]+:secretsmanager:[\w-]+:\d{12}:secret:.+$/, 'expected the ARN of a secret')
+    .optional()
+    .describe(
+      'A Secrets Manager secret as RDS keeps it (`username`, `password`, `host`, `port`, `dbname`), read with the first connection, and again when its password was rotated.',
+    ),
+  databaseUser: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('A role that authenticates with IAM: each connection has a fresh token for password.'),
+  databaseHost: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Host, for the role; with a secret, in place of its own (an RDS Proxy, say).'),
+  databasePort: integer(1, 65_535).optional().describe("Port; the secret's own, or 5432."),
+  databaseName: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Database, for the role; with a secret, in place of its own.'),
+  databaseCaFile: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "PEM file with the authorities that may sign the server's certificate, in place of Node's; `/var/runtime/ca-cert.pem` on Lambda has those of RDS.",
+    ),
+};
+
 /** Settings every function shares that opens a pool. */
 export const databaseShape = {
-  databaseUrl: databaseUrl.describe('Connection string of the PostgreSQL database.'),
+  ...connectionShape,
   poolSize: integer(1, 100).prefault('5').describe('Connections this sandbox may open.'),
 };
 

@@ -4,6 +4,9 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { deployMigrations } from '../../functions/migrate/migrate.ts';
+import { connectionSettings } from '../../functions/shared/connection.ts';
+import { databaseProblems, parseUrl } from '../../functions/shared/database-settings.ts';
+import { describeError } from '../../functions/shared/errors.ts';
 import { UsageError } from './errors.ts';
 import { PROJECT } from './package.ts';
 import { startPostgres } from './postgres.ts';
@@ -39,6 +42,7 @@ export class DatabaseInUseError extends UsageError {
 }
 
 const MIGRATIONS = join(PROJECT, 'prisma', 'migrations');
+const CONNECT_TIMEOUT_MS = 5_000;
 const DATA_TABLES = ['orders', 'order_history', 'stock_balance', 'outbox_event', 'applied_event'];
 const OUR_TABLES = new Set([...DATA_TABLES, '_prisma_migrations']);
 
@@ -61,6 +65,31 @@ export async function openDatabase(options: DatabaseOptions): Promise<LocalDatab
   } catch (error) {
     await server.stop();
     throw error;
+  }
+}
+
+/**
+ * Connects to a given database and leaves again.
+ *
+ * @throws UsageError in one paragraph, without the password, when DATABASE_URL is malformed or nobody answers there
+ */
+export async function reachDatabase(url: string): Promise<void> {
+  const [problem] = databaseProblems({ DATABASE_URL: url });
+  const parsed = /^postgres(ql)?:/.test(url) ? parseUrl(url) : undefined;
+  if (problem !== undefined) throw new UsageError(problem);
+  if (!parsed) throw new UsageError('DATABASE_URL: expected a postgresql:// connection string.');
+  const settings = await connectionSettings({ databaseUrl: url })();
+  const client = new Client({ ...settings, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+  } catch (cause) {
+    throw new UsageError(
+      `DATABASE_URL: no connection to ${parsed.host}${parsed.pathname} (${describeError(cause)}). Start that server, correct the variable, or unset it to use an embedded PostgreSQL.`,
+      { cause },
+    );
+  } finally {
+    await client.end().catch(() => undefined);
   }
 }
 

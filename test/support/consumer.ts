@@ -104,7 +104,10 @@ export const receivedTimes = (count: number | string): SQSRecord['attributes'] =
 });
 
 /** Up to ten of a queue's visible messages, as the records that Lambda makes of them. */
-export async function receiveRecords(queues: ScriptedSqs, queue = 'stock'): Promise<SQSRecord[]> {
+export async function receiveRecords(
+  queues: Pick<ScriptedSqs, 'client' | 'queueUrl'>,
+  queue = 'stock',
+): Promise<SQSRecord[]> {
   const { Messages = [] } = await queues.client().send(
     new ReceiveMessageCommand({
       QueueUrl: queues.queueUrl(queue),

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pool } from 'pg';
 import { DEFAULTS, generate, linesOf, type Line } from '../../../test/data/generate.ts';
-import { openDatabase } from '../database.ts';
+import { openDatabase, reachDatabase } from '../database.ts';
 import { packageService, PROJECT } from '../package.ts';
 import { functionOf, startStack, type Stack } from '../stack.ts';
 import { ACCOUNT } from '../template.ts';
@@ -51,6 +51,8 @@ const say = (text: string) => process.stdout.write(`${text}\n`);
 export async function demo(options: DemoOptions, signal: AbortSignal): Promise<Result> {
   const began = performance.now();
   await using cleanup = new AsyncDisposableStack();
+  // Before the build: a mistake in it is said at once.
+  if (options.databaseUrl !== undefined) await reachDatabase(options.databaseUrl);
   say('Building the functions and the template …');
   const [lines] = await Promise.all([readLines(options), packageService(signal)]);
   const database = await openDatabase({ url: options.databaseUrl, empty: true, force: options.force });

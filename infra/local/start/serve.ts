@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pool } from 'pg';
 import { aborted } from '../cli.ts';
-import { openDatabase, type LocalDatabase } from '../database.ts';
+import { openDatabase, reachDatabase, type LocalDatabase } from '../database.ts';
 import { packageService, PROJECT } from '../package.ts';
 import { freePort } from '../postgres.ts';
 import { startStack, type Stack } from '../stack.ts';
@@ -35,6 +35,7 @@ const say = (text: string) => process.stdout.write(`${text}\n`);
 /** Runs until `signal` is aborted, then stops everything in order. Throws when something does not start. */
 export async function serve(options: ServeOptions, signal: AbortSignal): Promise<void> {
   await using cleanup = new AsyncDisposableStack();
+  if (options.databaseUrl !== undefined) await reachDatabase(options.databaseUrl);
   say('Building the functions and the template …');
   await packageService(signal);
   const database = await openDatabase({

@@ -15,7 +15,7 @@ export interface RelayOrder {
 }
 
 const { config, budgetMs, holdsBeforeSending } = JSON.parse(process.argv[2] ?? '') as RelayOrder;
-const prisma = createPrisma(config.databaseUrl, { max: config.poolSize });
+const prisma = createPrisma(config.databaseUrl ?? '', { max: config.poolSize });
 
 if (holdsBeforeSending) await tick({ ...partsOf(prisma, config), calls: hold }, () => budgetMs);
 const context = { getRemainingTimeInMillis: () => budgetMs } as Context;

@@ -1,0 +1,109 @@
+// `npm run outbox -- doctor`: whether the numbers of a deployment agree with one another, before it ships.
+
+import { readFile } from 'node:fs/promises';
+import { parseArgs } from 'node:util';
+import { consumerConfig } from '../functions/consumer/config.ts';
+import { ordersConfig } from '../functions/orders/config.ts';
+import { pruneConfig } from '../functions/prune/config.ts';
+import { relayConfig } from '../functions/relay/config.ts';
+import { connectionShape, readConfig, type Environment } from '../functions/shared/config.ts';
+import { ConfigurationError } from '../functions/shared/errors.ts';
+import { UsageError } from './local/errors.ts';
+import { functionsOf, type DeployedFunction, type Template } from './doctor-template.ts';
+import { relationsOf } from './doctor-relations.ts';
+
+/** The very checks of each function's cold start; what has no settings of its own reads the database's. */
+const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> = {
+  relay: relayConfig,
+  prune: pruneConfig,
+  orders: ordersConfig,
+  migrate: (environment) => readConfig(connectionShape, environment),
+};
+
+/** What `serverless package` leaves. */
+const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
+
+/**
+ * What is wrong with the variables that a function would start with: every sentence of its own cold start, or none.
+ * A function that has a queue's URL among its variables is a consumer, whatever its name; others are known by name.
+ */
+export function environmentProblems(name: string, environment: Environment): string[] {
+  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? CONFIGS[name] : consumerConfig;
+  try {
+    check?.(environment);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    return error.message
+      .split('\n')
+      .slice(1)
+      .map((line) => `${name}: ${line.replace(/^ {2}- /, '')}`);
+  }
+}
+
+/**
+ * Every contradiction in a packaged template: what each function's cold start would say, and what no function can see
+ * because the other number is a queue's, a mapping's or another function's.
+ *
+ * @param maxConnections the server's `max_connections`; without it connections are not added up
+ */
+export function templateProblems(template: Template, maxConnections?: number): string[] {
+  const functions: DeployedFunction[] = functionsOf(template);
+  return [
+    ...functions.flatMap(({ name, environment }) => environmentProblems(name, environment)),
+    ...relationsOf(template, functions, maxConnections),
+  ];
+}
+
+/** Reads a template as packaged, or the variables of a live function as `aws lambda get-function-configuration` prints them. */
+export async function readJson<T>(file: string): Promise<T> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as T;
+  } catch (cause) {
+    const reason = cause instanceof SyntaxError ? 'is not JSON' : 'cannot be read';
+    throw new UsageError(`${file} ${reason}; \`npm run package\` writes the template`, { cause });
+  }
+}
+
+/** The variables in what `aws lambda get-function-configuration` prints, or in a plain object of them. */
+export function variablesIn(json: unknown): Environment {
+  const { Environment: environment } = json as { Environment?: { Variables?: Environment } };
+  return environment?.Variables ?? (json as Environment);
+}
+
+const text = { type: 'string' } as const;
+
+/**
+ * Runs the command and returns every problem found; none means that all agrees.
+ *
+ * @param environment for `--env`: the variables of this process
+ * @throws UsageError when an option is missing or a file cannot be read
+ */
+export async function doctor(args: readonly string[], environment: Environment): Promise<string[]> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      template: text,
+      env: { type: 'boolean', default: false },
+      function: text,
+      variables: text,
+      'max-connections': text,
+    },
+  });
+  if (values.env || values.variables !== undefined) {
+    if (values.function === undefined) {
+      throw new UsageError(
+        '--function: expected the name of the function that has these variables, such as relay',
+      );
+    }
+    const given =
+      values.variables === undefined ? environment : variablesIn(await readJson(values.variables));
+    return environmentProblems(values.function, given);
+  }
+  const most = values['max-connections'];
+  if (most !== undefined && !/^[1-9]\d*$/.test(most)) {
+    throw new UsageError(`--max-connections: expected a whole number above 0, got ${JSON.stringify(most)}`);
+  }
+  const template = await readJson<Template>(values.template ?? PACKAGED);
+  return templateProblems(template, most === undefined ? undefined : Number(most));
+}
