@@ -11,6 +11,7 @@ const dist = path.join(root, 'dist');
 /** Permissive: nothing is asked but to keep the notice. A new one is added here by a person who has read it. */
 const ALLOWED = new Set([
   'MIT',
+  'MIT-0',
   'Apache-2.0',
   'ISC',
   'BSD-2-Clause',

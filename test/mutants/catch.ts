@@ -54,7 +54,12 @@ async function lookByCampaign(
   const program = ['--disable-warning=ExperimentalWarning', 'test/campaign/main.ts', '--fail-fast'];
   const { output, status } = await run(directory, [
     ...program,
-    ...['--seed', String(seed), '--histories', String(histories), '--side-by-side', '2'],
+    '--seed',
+    String(seed),
+    '--histories',
+    String(histories),
+    '--side-by-side',
+    '2',
   ]);
   const failed = /✗ history (\d+)[^\n]*\n +([^:]*): ([^\n]*)/.exec(output);
   if (status !== 0 && !failed) throw new Error(`the campaign broke:\n${output}`);
