@@ -1,0 +1,119 @@
+// How fast a backlog drains to SQS: our relay, what limits it, and the peers.
+
+import { sideBySide, type Benchmark } from './harness/bench.ts';
+import { drainCells, drainOnce, spreads, type DrainMeasure, type Entrant } from './harness/drain.ts';
+import { AWS } from './harness/outside.ts';
+import { hasPeers } from './harness/peers.ts';
+import { figure, median } from './harness/stats.ts';
+import type { Table } from './harness/table.ts';
+
+const ours = (environment: Record<string, string>) =>
+  ({ contender: 'relay', options: { environment } }) as const;
+const CLAIM_500 = { OUTBOX_CLAIM_LIMIT: '500' };
+const CAP_MS = 4_000;
+
+/** Everything on this machine. */
+const NEAR: Readonly<Record<string, Entrant>> = {
+  'SDK alone, its defaults': { contender: 'sdk', options: { client: 'defaults' } },
+  "SDK alone, the relay's client": { contender: 'sdk' },
+  'claim + acknowledge alone, pg': { contender: 'store', options: { through: 'pg' } },
+  'claim + acknowledge alone, Prisma': { contender: 'store', options: { through: 'prisma' } },
+  'ours, as deployed (claims of 100)': ours({}),
+  'ours, claims of 500': ours(CLAIM_500),
+};
+
+const GRAPHILE_TUNED = {
+  concurrentJobs: 100,
+  maxPoolSize: 20,
+  localQueue: { size: 500, refetchDelay: { durationMs: 10 } },
+  completeJobBatchDelay: 0,
+  failJobBatchDelay: 0,
+};
+const BOSS_TUNED = {
+  batchSize: 500,
+  localConcurrency: 2,
+  burstWhenBatchFull: true,
+  pollingIntervalSeconds: 0.5,
+};
+const BOSS: Entrant = { contender: 'pgBoss', options: BOSS_TUNED };
+const GRAPHILE: Entrant = { contender: 'graphile', options: GRAPHILE_TUNED };
+/** Too slow for a whole backlog: judged by what they do in four seconds, once. */
+const SLOW = { capMs: CAP_MS, repetitions: 1, events: 20_000 } as const;
+
+const PEERS: Readonly<Record<string, Entrant>> = {
+  'pg-boss, tuned': BOSS,
+  'graphile-worker, tuned': GRAPHILE,
+  'pg-transactional-outbox, tuned': {
+    contender: 'outboxLibrary',
+    options: { listener: 'replication' },
+    ...SLOW,
+  },
+  'pg-boss, defaults': { contender: 'pgBoss', ...SLOW },
+  'graphile-worker, defaults': { contender: 'graphile', ...SLOW },
+  'pg-transactional-outbox, defaults': { contender: 'outboxLibrary', ...SLOW },
+};
+
+/** As far apart as in a region of AWS. */
+const FAR: Readonly<Record<string, Entrant>> = {
+  "SDK alone, the relay's client": { contender: 'sdk', distance: AWS },
+  'ours, as deployed (claims of 100)': { ...ours({}), distance: AWS },
+  'ours, claims of 500': { ...ours(CLAIM_500), distance: AWS },
+};
+const FAR_PEERS: Readonly<Record<string, Entrant>> = {
+  'pg-boss, tuned': { ...BOSS, distance: AWS },
+  'graphile-worker, tuned': { ...GRAPHILE, distance: AWS },
+};
+
+/** `npm run bench -- relay` */
+export const relay: Benchmark = async (bench) => {
+  const events = bench.pick(200, 20_000, 50_000);
+  const warmUp = bench.pick(0, 2_000, 5_000);
+  const repetitions = bench.pick(1, 3, 5);
+  const measure = async (entrants: Readonly<Record<string, Entrant>>) =>
+    sideBySide(Object.keys(entrants), repetitions, async (name, repetition) => {
+      const entrant = entrants[name];
+      if (!entrant || repetition >= (entrant.repetitions ?? repetitions)) return undefined;
+      const measured = await drainOnce(bench, entrant, events, entrant.repetitions === 1 ? 0 : warmUp);
+      bench.progress(`${name}: ${figure(measured.eventsPerSecond)} events/s`);
+      return measured;
+    });
+  const withPeers = bench.size !== 'tiny' && hasPeers();
+  const near = await measure({ ...NEAR, ...(withPeers && PEERS) });
+  const far = await measure({ ...FAR, ...(withPeers && FAR_PEERS) });
+  const data = { near: dataOf(near), far: dataOf(far), events };
+  const note = `${figure(events)} events of 300 B; 16 calls in flight; ${repetitions} repetitions, interleaved.`;
+  return {
+    tables: [
+      table('Draining a backlog, everything on one machine', near, note),
+      table(
+        'The same with 10 ms per SQS call, 1–2 ms per database round trip, 2 ms per commit',
+        far,
+        `${note} 16 calls in flight at 10 ms each allow 16,000 events/s; the SDK alone shows what this machine makes of that.`,
+      ),
+    ],
+    data,
+  };
+};
+
+type Measures = ReadonlyMap<string, readonly (DrainMeasure | undefined)[]>;
+
+const done = (measures: readonly (DrainMeasure | undefined)[]) => measures.filter((one) => one !== undefined);
+
+const dataOf = (measures: Measures) =>
+  Object.fromEntries([...measures].map(([name, all]) => [name, spreads(done(all))]));
+
+function table(title: string, measures: Measures, note: string): Table {
+  const limit = median(
+    done(measures.get("SDK alone, the relay's client") ?? []).map((m) => m.eventsPerSecond),
+  );
+  return {
+    title,
+    columns: ['', 'events/s', 'of the SDK alone', 'µs/event: Node', 'PostgreSQL', 'emulator, network'],
+    rows: [...measures].map(([name, all]) => {
+      const [rate = '', ...cpu] = drainCells(done(all));
+      const share = median(done(all).map((one) => one.eventsPerSecond)) / limit;
+      return [name, rate, figure(share), ...cpu];
+    }),
+    note,
+  };
+}
