@@ -9,6 +9,12 @@ import { keep, tableText, type Kept } from './harness/table.ts';
 
 const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   relay: async () => (await import('./relay.ts')).relay,
+  consumer: async () => (await import('./consumer.ts')).consumerBench,
+  record: async () => (await import('./record.ts')).record,
+  race: async () => (await import('./race.ts')).race,
+  growth: async () => (await import('./growth.ts')).growth,
+  latency: async () => (await import('./latency.ts')).latency,
+  idle: async () => (await import('./idle.ts')).idle,
 };
 /** Those that compare with other libraries. */
 const WITH_PEERS = new Set(['relay', 'latency']);

@@ -2,7 +2,7 @@
 
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pLimit from 'p-limit';
-import { Client, Pool, types } from 'pg';
+import { Client } from 'pg';
 import { randomUUID } from 'node:crypto';
 import { acknowledge } from '../../../functions/relay/acknowledge.ts';
 import { claimDue } from '../../../functions/relay/claim.ts';
@@ -11,7 +11,8 @@ import { partsOf, sqsClient } from '../../../functions/relay/relay.ts';
 import { tick } from '../../../functions/relay/tick.ts';
 import { connect } from '../../../functions/shared/database.ts';
 import { countdown } from '../../../functions/shared/deadline.ts';
-import { storeOf, type Store } from '../../../functions/shared/store.ts';
+import { storeOf } from '../../../functions/shared/store.ts';
+import { pgClient } from '../harness/pg-client.ts';
 import { bodyOf, INSERT_OUTBOX, payloadText, type MakeContender } from './contender.ts';
 
 /** Inserts events past every slow network. */
@@ -51,7 +52,8 @@ export const relayContender: MakeContender = async ({ databaseUrl, nearDatabaseU
 /** Claim and acknowledge without anything between: through `pg`, or through Prisma. */
 export const storeContender: MakeContender = async ({ databaseUrl, nearDatabaseUrl, queueUrl, options }) => {
   const config = configOf(databaseUrl, queueUrl, options);
-  const store = options['through'] === 'prisma' ? storeOf(connect(config)) : pgStore(databaseUrl);
+  const store =
+    options['through'] === 'prisma' ? storeOf(connect(config)) : storeOf(pgClient(databaseUrl).client);
   const loop = async (): Promise<number> => {
     let events = 0;
     for (let dueFrom: number | null = null; ;) {
@@ -104,14 +106,3 @@ export const sdkContender: MakeContender = async ({ queueUrl, options }) => {
     },
   };
 };
-
-/** The engine's door to the database, over `pg` itself. */
-export function pgStore(url: string): Store {
-  types.setTypeParser(types.builtins.INT8, BigInt);
-  const pool = new Pool({ connectionString: url, max: 5 });
-  return {
-    query: async <Row>(text: string, values: readonly unknown[]) =>
-      (await pool.query(text, [...values])).rows as Row[],
-    execute: async (text, values) => (await pool.query(text, [...values])).rowCount ?? 0,
-  };
-}

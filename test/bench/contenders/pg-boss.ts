@@ -11,6 +11,8 @@ interface PgBoss {
   insert(name: string, jobs: readonly object[]): Promise<unknown>;
   work(name: string, options: object, handler: (jobs: { data: object }[]) => Promise<void>): Promise<string>;
   offWork(name: string): Promise<void>;
+  send(name: string, data: object): Promise<unknown>;
+  stop(): Promise<void>;
 }
 
 /** A started pg-boss with a queue `outbox`. */

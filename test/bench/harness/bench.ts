@@ -19,6 +19,17 @@ export interface Bench {
 /** A benchmark. */
 export type Benchmark = (bench: Bench) => Promise<Result>;
 
+/** Runs work whose log lines are not wanted here; they are made all the same. */
+export async function silently<T>(work: () => Promise<T>): Promise<T> {
+  const { write } = process.stdout;
+  process.stdout.write = () => true;
+  try {
+    return await work();
+  } finally {
+    process.stdout.write = write;
+  }
+}
+
 /** Starts what benchmarks need. */
 export async function startBench(size: Size): Promise<Bench> {
   const [postgres, outside] = await Promise.all([startBenchPostgres(), startOutside()]);
@@ -37,7 +48,7 @@ export async function startBench(size: Size): Promise<Bench> {
  *
  * @returns for each its measurements, in order
  */
-export async function sideBySide<Name extends string, M>(
+export async function sideBySide<Name, M>(
   names: readonly Name[],
   repetitions: number,
   measure: (name: Name, repetition: number) => Promise<M>,

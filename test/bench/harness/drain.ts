@@ -2,6 +2,7 @@ import type { DrainReport, DrainRequest } from '../programs/drain.ts';
 import { inScope } from '../../support/cleanup.ts';
 import { startProcess } from '../../support/process.ts';
 import type { Bench } from './bench.ts';
+import type { BenchDatabase } from './postgres.ts';
 import { AWS_ENVIRONMENT, LOCAL, type Distance } from './outside.ts';
 import { figure, spreadOf, spreadText, type Spread } from './stats.ts';
 
@@ -93,13 +94,14 @@ export async function drainOnce(
   };
 }
 
-async function dropWithSlots({ sql, drop }: Awaited<ReturnType<Bench['postgres']['create']>>): Promise<void> {
+async function dropWithSlots(database: BenchDatabase): Promise<void> {
+  const { sql } = database;
   const slots = `FROM pg_replication_slots WHERE database = current_database()`;
   for (let tries = 0; tries < 50 && (await sql(`SELECT 1 ${slots} AND active`)).length > 0; tries += 1) {
     await sql(`SELECT pg_terminate_backend(active_pid) ${slots} AND active`);
   }
   await sql(`SELECT pg_drop_replication_slot(slot_name) ${slots}`);
-  await drop();
+  await database.drop();
 }
 
 /** The spreads of repeated measurements. */

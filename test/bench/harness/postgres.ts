@@ -23,7 +23,7 @@ export const SETTINGS: Readonly<Record<string, string>> = {
 export interface BenchDatabase {
   readonly url: string;
   /** Runs one statement as superuser and returns its rows. */
-  sql(text: string, ...values: unknown[]): Promise<Record<string, unknown>[]>;
+  readonly sql: (text: string, ...values: unknown[]) => Promise<Record<string, unknown>[]>;
   /** Ends the preparation: what was inserted is vacuumed, analysed and on disk, so that no one pays for it later. */
   settle(): Promise<void>;
   drop(): Promise<void>;

@@ -30,9 +30,10 @@ export interface Kept extends Result {
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const directory = join(root, '.local', 'bench');
 
+const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+
 /** A table in Markdown. */
 export function tableText({ title, columns, rows, note }: Table): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
   const lines = [line(columns), line(columns.map(() => '---')), ...rows.map(line)];
   return [`**${title}**`, '', ...lines, ...(note === undefined ? [] : ['', note]), ''].join('\n');
 }
@@ -46,9 +47,9 @@ export function keep(kept: Kept): string {
 }
 
 /** The result that was kept last; throws a sentence that says how to make one. */
-export function kept<Data>(name: string): Kept & { readonly data: Data } {
+export function kept(name: string): Kept {
   try {
-    return JSON.parse(readFileSync(join(directory, `${name}.json`), 'utf8')) as Kept & { data: Data };
+    return JSON.parse(readFileSync(join(directory, `${name}.json`), 'utf8')) as Kept;
   } catch (cause) {
     throw new Error(`No result of "${name}" yet: npm run bench -- ${name}`, { cause });
   }
