@@ -96,7 +96,7 @@ function clientOf(
 ): { client: RootClient; close: () => Promise<void> } {
   if (through === 'Prisma') {
     const prisma = connect({ databaseUrl: url, poolSize: concurrency });
-    return { client: prisma as unknown as RootClient, close: () => prisma.$disconnect() };
+    return { client: prisma, close: () => prisma.$disconnect() };
   }
   const { client, pool } = pgClient(url, concurrency);
   return { client, close: () => pool.end() };
@@ -123,22 +123,25 @@ function handlerOf({ per, concurrency }: Way, prisma: RootClient, url: string) {
   };
 }
 
+const applyByHand = async (tx: TransactionClient, { body }: SQSRecord) => {
+  const { id, data } = JSON.parse(body) as { id: string; data: OrderPlaced };
+  if ((await tx.$executeRawUnsafe(ENTER, id)) === 0) return;
+  await take(tx, data);
+  await tx.$queryRawUnsafe(STILL_ENTERED, id);
+};
+
 /** What is left when everything else is taken away. */
 function byHand({ per, concurrency }: Way, client: RootClient) {
-  const one = async (tx: TransactionClient, { body }: SQSRecord) => {
-    const { id, data } = JSON.parse(body) as { id: string; data: OrderPlaced };
-    if ((await tx.$executeRawUnsafe(ENTER, id)) === 0) return;
-    await take(tx, data);
-    await tx.$queryRawUnsafe(STILL_ENTERED, id);
-  };
   return async (batch: SQSRecord[]) => {
     const limit = pLimit(concurrency);
     if (per === 'record') {
-      await Promise.all(batch.map((record) => limit(() => client.$transaction((tx) => one(tx, record)))));
+      await Promise.all(
+        batch.map((record) => limit(() => client.$transaction((tx) => applyByHand(tx, record)))),
+      );
       return;
     }
     await client.$transaction(async (tx) => {
-      for (const record of batch) await one(tx, record);
+      for (const record of batch) await applyByHand(tx, record);
     });
   };
 }

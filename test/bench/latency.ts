@@ -36,6 +36,13 @@ interface Measured {
   readonly applied: number[];
 }
 
+const cells = (values: number[]) =>
+  QUANTILES.map((q) => (values.length === 0 ? '–' : figure(quantile(values, q))));
+
+const KEPT_QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1];
+const quantilesOf = (values: number[]) => KEPT_QUANTILES.map((q) => quantile(values, q));
+const payloadOf = (id: string) => ({ ...(JSON.parse(payloadText(0)) as object), orderId: id });
+
 /** `npm run bench -- latency` */
 export const latency: Benchmark = async (bench) => {
   const rates = bench.pick([20], [20, 200, 1_000], [20, 200, 1_000]);
@@ -52,8 +59,6 @@ export const latency: Benchmark = async (bench) => {
       );
     }
   }
-  const cells = (values: number[]) =>
-    QUANTILES.map((q) => (values.length === 0 ? '–' : figure(quantile(values, q))));
   return {
     tables: [
       {
@@ -88,9 +93,7 @@ export const latency: Benchmark = async (bench) => {
     ],
     data: {
       ways: all.map(({ way, rate, reached, published, applied }) => {
-        const of = (values: number[]) =>
-          [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1].map((q) => quantile(values, q));
-        return { way, rate, reached, published: of(published), applied: of(applied) };
+        return { way, rate, reached, published: quantilesOf(published), applied: quantilesOf(applied) };
       }),
     },
   };
@@ -165,7 +168,6 @@ function timesOf(messages: readonly unknown[], committed: ReadonlyMap<string, nu
 
 /** Writes one event, and wakes whoever publishes it. */
 async function recorderOf(way: LatencyRequest['way'], url: string, tickQueueUrl: string, endpoint: string) {
-  const payloadOf = (id: string) => ({ ...(JSON.parse(payloadText(0)) as object), orderId: id });
   if (way === 'ours') {
     const { client, pool } = pgClient(url, 10);
     const credentials = { accessKeyId: 'local', secretAccessKey: 'local' };
@@ -204,19 +206,16 @@ async function recorderOf(way: LatencyRequest['way'], url: string, tickQueueUrl:
 function coalesced(nudge: () => Promise<void>): () => void {
   let underway = false;
   let again = false;
-  const go = (): void => {
-    if (underway) {
-      again = true;
-      return;
-    }
+  const go = async (): Promise<void> => {
     underway = true;
-    void nudge().then(() => {
-      underway = false;
-      if (again) {
-        again = false;
-        go();
-      }
-    });
+    do {
+      again = false;
+      await nudge();
+    } while (again);
+    underway = false;
   };
-  return go;
+  return () => {
+    if (underway) again = true;
+    else void go();
+  };
 }

@@ -30,13 +30,22 @@ const { values, positionals } = parseArgs({
 const [name = ''] = positionals;
 const size: Size = values.tiny ? 'tiny' : values.full ? 'full' : 'quick';
 const load = BENCHMARKS[name];
-if (!load || positionals.length > 1) {
-  const names = Object.keys(BENCHMARKS).join(' | ');
+if (name === 'plots') {
+  const { plots } = await import('./plots.ts');
+  process.stdout.write(`${(await plots()).join('\n')}\n`);
+  process.exit();
+}
+if ((name !== 'model' && !load) || positionals.length > 1) {
+  const names = [...Object.keys(BENCHMARKS), 'model', 'plots'].join(' | ');
   process.stderr.write(`npm run bench -- ${names} [--full | --tiny]\n`);
   process.exit(2);
 }
 
 const kept = await inScope(async (): Promise<Kept> => {
+  if (!load) {
+    const { model } = await import('./model/model.ts');
+    return { name, command: 'npm run bench -- model', machine: machineOf('–'), ...model() };
+  }
   if (WITH_PEERS.has(name) && size !== 'tiny') await installPeers();
   const benchmark = await load();
   const bench = await startBench(size);

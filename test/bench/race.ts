@@ -126,9 +126,9 @@ async function measure(bench: Bench, name: string, podCount: number, rows: numbe
 /** Adds up how long sessions waited for locks, looked at every 20 ms. */
 function sampleLocks(waiting: () => Promise<number>) {
   let sum = 0;
-  let running = true;
+  const end = new AbortController();
   const loop = (async () => {
-    for (let last = performance.now(); running;) {
+    for (let last = performance.now(); !end.signal.aborted;) {
       await sleep(SAMPLE_MS);
       const sessions = await waiting();
       const now = performance.now();
@@ -138,7 +138,7 @@ function sampleLocks(waiting: () => Promise<number>) {
   })();
   return {
     stop: async () => {
-      running = false;
+      end.abort();
       await loop;
       return sum;
     },

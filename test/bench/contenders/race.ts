@@ -73,7 +73,7 @@ const checkThenAct: Strategy = {
   forward: `UPDATE event SET due_at = due_at - interval '5 minutes' WHERE status = 'UNPROCESSED' AND due_at > now()`,
   turn: eachDue(async (pod, id, _version, counts) => {
     try {
-      await pod.query('INSERT INTO processed VALUES ($1)', [id]);
+      await keepingConnection(pod, 'INSERT INTO processed VALUES ($1)', [id]);
     } catch {
       await pod.query(
         `UPDATE event SET status = 'UNPROCESSED', due_at = now() + interval '5 minutes' WHERE id = $1`,
@@ -156,6 +156,16 @@ const ours: Strategy = {
     return claimed > 0;
   },
 };
+
+/** pg's pool closes a connection whose statement failed; other stacks go on with it. */
+async function keepingConnection(pool: Pool, text: string, values: unknown[]): Promise<void> {
+  const client = await pool.connect();
+  try {
+    await client.query(text, values);
+  } finally {
+    client.release();
+  }
+}
 
 async function inTransaction(pool: Pool, body: (client: PoolClient) => Promise<boolean>): Promise<boolean> {
   const client = await pool.connect();

@@ -21,7 +21,7 @@ export type Benchmark = (bench: Bench) => Promise<Result>;
 
 /** Runs work whose log lines are not wanted here; they are made all the same. */
 export async function silently<T>(work: () => Promise<T>): Promise<T> {
-  const { write } = process.stdout;
+  const write = process.stdout.write.bind(process.stdout);
   process.stdout.write = () => true;
   try {
     return await work();

@@ -4,7 +4,7 @@ import { startProcess } from '../../support/process.ts';
 import type { Bench } from './bench.ts';
 import type { BenchDatabase } from './postgres.ts';
 import { AWS_ENVIRONMENT, LOCAL, type Distance } from './outside.ts';
-import { figure, spreadOf, spreadText, type Spread } from './stats.ts';
+import { spreadOf, type Spread } from './stats.ts';
 
 /** A contender and how it is set. */
 export interface Entrant {
@@ -30,6 +30,9 @@ export interface DrainMeasure {
 }
 
 const DEFAULT_CAP_MS = 120_000;
+
+const isReport = (message: unknown): message is DrainReport =>
+  (message as Partial<DrainReport>).kind === 'drained';
 
 /** Runs one repetition of a contender on a fresh database and a fresh queue. */
 export async function drainOnce(
@@ -75,8 +78,7 @@ export async function drainOnce(
     await child.message((message) => (message as { kind?: string }).kind === 'ready', 120_000);
     const before = { postgres: postgres.cpuMs(), outside: outside.cpuMs() };
     child.send({ kind: 'go' });
-    const is = (message: unknown): message is DrainReport => (message as DrainReport).kind === 'drained';
-    const drained = await child.message(is, capMs + 30_000);
+    const drained = await child.message(isReport, capMs + 30_000);
     return {
       ...drained,
       postgresMs: postgres.cpuMs() - before.postgres,
@@ -113,15 +115,4 @@ export const spreads = (measures: readonly DrainMeasure[]): Record<keyof DrainMe
     postgresMicros: of('postgresMicros'),
     outsideMicros: of('outsideMicros'),
   };
-};
-
-/** Cells of a row: events/s, then CPU of Node, PostgreSQL and the emulator. */
-export const drainCells = (measures: readonly DrainMeasure[]): string[] => {
-  const { eventsPerSecond, nodeMicros, postgresMicros, outsideMicros } = spreads(measures);
-  return [
-    spreadText(eventsPerSecond),
-    figure(nodeMicros.median),
-    figure(postgresMicros.median),
-    figure(outsideMicros.median),
-  ];
 };

@@ -1,6 +1,6 @@
 // What a benchmark shows: Markdown on standard output, JSON in .local/bench/.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Machine } from './machine.ts';
@@ -45,6 +45,9 @@ export function keep(kept: Kept): string {
   writeFileSync(path, `${JSON.stringify(kept, null, 2)}\n`);
   return path;
 }
+
+/** Whether there is a result. */
+export const hasResult = (name: string): boolean => existsSync(join(directory, `${name}.json`));
 
 /** The result that was kept last; throws a sentence that says how to make one. */
 export function kept(name: string): Kept {

@@ -165,9 +165,11 @@ async function startGraphileWay({ databaseUrl, queueUrl }: LatencyRequest): Prom
   await worker.run({ preset, logger, noHandleSignals: true, taskList: { outbox } });
 }
 
-process.once('message', async (request: LatencyRequest) => {
-  if (request.way === 'ours') startOurs(request);
-  else if (request.way === 'pgBoss') await startPgBossWay(request);
-  else await startGraphileWay(request);
-  process.send?.({ kind: 'ready' });
-});
+const STARTS: Readonly<Record<LatencyRequest['way'], (request: LatencyRequest) => unknown>> = {
+  ours: startOurs,
+  pgBoss: startPgBossWay,
+  graphile: startGraphileWay,
+};
+const request = await new Promise<LatencyRequest>((resolve) => void process.once('message', resolve));
+await STARTS[request.way](request);
+process.send?.({ kind: 'ready' });
