@@ -64,6 +64,17 @@ const FAR_PEERS: Readonly<Record<string, Entrant>> = {
   'graphile-worker, tuned': { ...GRAPHILE, distance: AWS },
 };
 
+/** One of each kind, to see that it runs. */
+const TINY: Readonly<Record<string, Entrant>> = {
+  "SDK alone, the relay's client": { contender: 'sdk' },
+  'claim + acknowledge alone, pg': { contender: 'store', options: { through: 'pg' } },
+  'ours, as deployed (claims of 100)': ours({}),
+};
+const FAR_TINY: Readonly<Record<string, Entrant>> = {
+  "SDK alone, the relay's client": { contender: 'sdk', distance: AWS },
+  'ours, as deployed (claims of 100)': { ...ours({}), distance: AWS },
+};
+
 /** `npm run bench -- relay` */
 export const relay: Benchmark = async (bench) => {
   const events = bench.pick(200, 6_000, 50_000);
@@ -78,8 +89,8 @@ export const relay: Benchmark = async (bench) => {
       return measured;
     });
   const withPeers = bench.size !== 'tiny' && hasPeers();
-  const near = await measure({ ...NEAR, ...(withPeers && PEERS) });
-  const far = await measure({ ...FAR, ...(withPeers && FAR_PEERS) });
+  const near = await measure({ ...bench.pick(TINY, NEAR, NEAR), ...(withPeers && PEERS) });
+  const far = await measure({ ...bench.pick(FAR_TINY, FAR, FAR), ...(withPeers && FAR_PEERS) });
   const data = { near: dataOf(near), far: dataOf(far), events, repetitions };
   return { tables: tablesOf(data), data };
 };

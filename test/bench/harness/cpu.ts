@@ -31,12 +31,9 @@ function statOf(pid: number): Stat | undefined {
 /** Milliseconds of CPU that a process has used; 0 where there is no /proc. */
 export const cpuOf = (pid: number): number => statOf(pid)?.own ?? 0;
 
-/** The process that started it; 0 where there is no /proc. */
-export const parentOf = (pid: number): number => statOf(pid)?.parent ?? 0;
-
 /** Milliseconds of CPU of a server that forks a process for each connection: its own, its children's, the ended ones'. */
 export function cpuOfTree(pid: number): number {
-  const root = pid > 0 ? statOf(pid) : undefined;
+  const root = statOf(pid);
   if (!root) return 0;
   let sum = root.own + root.reaped;
   for (const name of readdirSync('/proc')) {

@@ -6,7 +6,7 @@ import { deployMigrations } from '../../../functions/migrate/migrate.ts';
 import { startPostgres } from '../../../infra/local/postgres.ts';
 import { runAsAdmin, urlOf } from '../../support/server.ts';
 import { afterwards } from '../../support/cleanup.ts';
-import { cpuOfTree, parentOf } from './cpu.ts';
+import { cpuOfTree } from './cpu.ts';
 
 /** What differs from PostgreSQL's own defaults; a test's server would not sync. */
 export const SETTINGS: Readonly<Record<string, string>> = {
@@ -45,9 +45,10 @@ export async function startBenchPostgres(): Promise<BenchServer> {
   const { url, stop } = await startPostgres({ settings: SETTINGS });
   afterwards(stop);
   const [row] = await runAsAdmin(url, [
-    "SELECT pg_backend_pid() AS pid, current_setting('server_version') AS version",
+    "SELECT pg_read_file('postmaster.pid') AS file, current_setting('server_version') AS version",
   ]);
-  const pid = parentOf(Number(row?.['pid']));
+  // Its first line is the process that all others of the server come from.
+  const pid = Number.parseInt(String(row?.['file']), 10);
   await runAsAdmin(url, ['CREATE DATABASE template_migrated TEMPLATE template0']);
   await deployMigrations({ connectionString: urlOf(url, 'template_migrated'), directory: migrations });
   let count = 0;

@@ -1,6 +1,11 @@
 // The receiving side of the latency benchmark in a process of its own: what wakes up, publishes and applies.
 
-import { DeleteMessageBatchCommand, ReceiveMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
+import {
+  DeleteMessageBatchCommand,
+  ReceiveMessageCommand,
+  SQSClient,
+  type Message,
+} from '@aws-sdk/client-sqs';
 import type { Context, SQSRecord } from 'aws-lambda';
 import { consumerConfig } from '../../../functions/consumer/config.ts';
 import { consumer } from '../../../functions/consumer/consumer.ts';
@@ -47,35 +52,36 @@ setInterval(() => {
 
 const idOf = (body: string) => (JSON.parse(body) as { data: { orderId: string } }).data.orderId;
 
-/** An event source mapping: so many pollers, ten messages each, deleted once handled. */
+/** An event source mapping: ten messages at once to each of so many invocations, deleted once handled. */
 function poll(
   sqs: SQSClient,
   QueueUrl: string,
-  pollers: number,
+  atOnce: number,
   handle: (records: SQSRecord[]) => Promise<unknown>,
-) {
+): void {
+  const underway = new Set<Promise<unknown>>();
+  const invoke = async (messages: Message[]): Promise<void> => {
+    await handle(messages.map(recordOf));
+    const Entries = messages.map(({ ReceiptHandle }, n) => ({ Id: String(n), ReceiptHandle }));
+    await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+  };
+  // One poller, as AWS polls on its own machines: several would wake, and find nothing, at our expense.
   const loop = async (): Promise<never> => {
     for (;;) {
       const { Messages = [] } = await sqs.send(
         new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, WaitTimeSeconds: 20 }),
       );
       if (Messages.length === 0) continue;
-      await handle(
-        Messages.map(
-          ({ MessageId, Body }) =>
-            ({
-              messageId: MessageId,
-              body: Body,
-              eventSourceARN: 'arn:aws:sqs:us-east-1:0:stock',
-            }) as SQSRecord,
-        ),
-      );
-      const Entries = Messages.map(({ ReceiptHandle }, n) => ({ Id: String(n), ReceiptHandle }));
-      await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+      const work = invoke(Messages).finally(() => underway.delete(work));
+      underway.add(work);
+      if (underway.size >= atOnce) await Promise.race(underway);
     }
   };
-  for (let n = 0; n < pollers; n += 1) void loop();
+  void loop();
 }
+
+const recordOf = ({ MessageId, Body }: Message) =>
+  ({ messageId: MessageId, body: Body, eventSourceARN: 'arn:aws:sqs:us-east-1:0:stock' }) as SQSRecord;
 
 /** Two relays and five consumers, as the template has them, in one process. */
 function startOurs({ databaseUrl, queueUrl, tickQueueUrl }: LatencyRequest): void {
