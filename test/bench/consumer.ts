@@ -40,11 +40,18 @@ const WAYS: readonly Way[] = SHAPES.flatMap((shape) =>
   (['Prisma', 'pg', 'hand-written pg'] as const).map((through) => ({ through, ...shape })),
 );
 
+/** Enough to see that each kind runs. */
+const FEW_WAYS = WAYS.filter(
+  ({ through, per, concurrency }) => through !== 'pg' && (per === 'batch' || concurrency === 4),
+);
+
 /** `npm run bench -- consumer` */
 export const consumerBench: Benchmark = async (bench) => {
   const records = bench.pick(20, 1_000, 5_000);
   const repetitions = bench.pick(1, 3, 5);
-  const all = await sideBySide(WAYS, repetitions, (way) => silently(() => measure(bench, way, records)));
+  const all = await sideBySide(bench.pick(FEW_WAYS, WAYS, WAYS), repetitions, (way) =>
+    silently(() => measure(bench, way, records)),
+  );
   const rows = [...all].map(([{ through, per, batch, concurrency }, measured]) => {
     const concurrencyText = per === 'batch' ? '–' : String(concurrency);
     return [through, `per ${per}`, String(batch), concurrencyText, ...meterCells(measured)];

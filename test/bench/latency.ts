@@ -45,8 +45,8 @@ const payloadOf = (id: string) => ({ ...(JSON.parse(payloadText(0)) as object), 
 
 /** `npm run bench -- latency` */
 export const latency: Benchmark = async (bench) => {
-  const rates = bench.pick([20], [20, 200, 1_000], [20, 200, 1_000]);
-  const seconds = bench.pick(2, 8, 30);
+  const rates = bench.pick([20], [20, 200], [20, 200, 1_000]);
+  const seconds = bench.pick(2, 5, 30);
   const ways: LatencyRequest['way'][] =
     bench.size !== 'tiny' && hasPeers() ? ['ours', 'pgBoss', 'graphile'] : ['ours'];
   const all: Measured[] = [];
@@ -150,7 +150,8 @@ async function pace(one: (id: string) => Promise<void>, rate: number, seconds: n
     const id = `${prefix}-${n}`;
     underway.push(one(id).then(() => void committed.set(id, performance.timeOrigin + performance.now())));
   }
-  await Promise.all(underway);
+  // What could not be recorded in time (a pool that is waited for too long) is not there; `reached` shows it.
+  await Promise.allSettled(underway);
   return { committed, reached: committed.size / ((performance.now() - began) / 1000) };
 }
 
