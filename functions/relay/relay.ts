@@ -46,12 +46,18 @@ export function partsOf(prisma: RawClient, config: RelayConfig): RelayParts {
   };
 }
 
-function sendersOf({ destinations, callsInFlight }: RelayConfig): ReadonlyMap<string, Sender> {
-  // One retry of the SDK's own covers a socket that died while the sandbox was frozen; further tries are the relay's.
-  const sqs = new SQSClient({
+/**
+ * The client that all SQS destinations share.
+ * One retry of the SDK's own covers a socket that died while the sandbox was frozen; further tries are the relay's.
+ */
+export const sqsClient = (callsInFlight: number): SQSClient =>
+  new SQSClient({
     maxAttempts: 2,
     requestHandler: { connectionTimeout: 2_000, httpsAgent: { maxSockets: callsInFlight } },
   });
+
+function sendersOf({ destinations, callsInFlight }: RelayConfig): ReadonlyMap<string, Sender> {
+  const sqs = sqsClient(callsInFlight);
   return new Map(
     Object.entries(destinations).map(([name, destination]): [string, Sender] => [
       name,

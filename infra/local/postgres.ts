@@ -28,12 +28,12 @@ const PORT_ATTEMPTS = 5;
  *
  * Without `directory` it is temporary: files in the system's temporary directory, removed at the end, and
  * `fsync` off. With `directory` it is kept there, durable, and started again next time. Without `port` any
- * free one is taken. It ends with `stop()`, with this process, or with a signal nobody else listens to.
+ * free one is taken; `settings` are PostgreSQL's own, by name. It ends with `stop()`, with this process, or with a signal nobody else listens to.
  * Run as root it serves as the user `nobody`, because PostgreSQL refuses root. Throws with the server's last
  * log lines when it does not come up, and when another living process has the same `directory` in use.
  */
 export async function startPostgres(
-  options: { directory?: string; port?: number; maxConnections?: number } = {},
+  options: { directory?: string; port?: number; settings?: Readonly<Record<string, string>> } = {},
 ): Promise<Postgres> {
   const server: ctl.Server = {
     pgCtl: await ctl.findPgCtl(),
@@ -48,7 +48,7 @@ export async function startPostgres(
   await takeOver(server);
   try {
     await initialise(server);
-    const port = await launch(server, options.port, options.maxConnections);
+    const port = await launch(server, options.port, options.settings);
     const url = `postgresql://${USER}:${PASSWORD}@127.0.0.1:${port}/outbox`;
     await createDatabase(url);
     return { url, stop: () => ctl.stop(server) };
@@ -97,13 +97,14 @@ function isAlive(pid: number | undefined): boolean {
   }
 }
 
-async function launch(server: ctl.Server, wanted: number | undefined, maxConnections = 200): Promise<number> {
-  const settings = [
-    'listen_addresses=127.0.0.1',
-    'unix_socket_directories=',
-    `max_connections=${maxConnections}`,
-  ];
+async function launch(
+  server: ctl.Server,
+  wanted: number | undefined,
+  given: Readonly<Record<string, string>> = {},
+): Promise<number> {
+  const settings = ['listen_addresses=127.0.0.1', 'unix_socket_directories=', 'max_connections=200'];
   if (server.temporary) settings.push('fsync=off', 'full_page_writes=off');
+  settings.push(...Object.entries(given).map(([name, value]) => `${name}=${value}`));
   for (let attempt = 1; ; attempt++) {
     const port = wanted ?? (await freePort());
     const flags = [`-p ${port}`, ...settings.map((setting) => `-c ${setting}`)].join(' ');

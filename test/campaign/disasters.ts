@@ -108,7 +108,7 @@ export function spareServer(): SpareServer {
 }
 
 async function startSpare(): ReturnType<typeof startTestServer> {
-  const spare = await startTestServer(undefined, { maxConnections: CONNECTIONS });
+  const spare = await startTestServer(undefined, { settings: { max_connections: String(CONNECTIONS) } });
   await prepareGround(spare.server);
   return spare;
 }

@@ -29,12 +29,12 @@ export interface TestServer {
  * Starts a PostgreSQL, or takes the server of `databaseUrl`, and makes the migrated template. Of a server that was
  * given only databases named `outbox_test_…` are created and, by `stop`, dropped; nothing else is touched.
  * Throws when the given role may not create databases. Databases of a run that was killed are dropped by the next one.
- * @param maxConnections of an embedded one.
+ * @param settings of an embedded one, by PostgreSQL's own names.
  * @param timeZone in which all its sessions begin; of an embedded one.
  */
 export async function startTestServer(
   databaseUrl: string | undefined,
-  options: { maxConnections?: number; timeZone?: string } = {},
+  options: { settings?: Readonly<Record<string, string>>; timeZone?: string } = {},
 ): Promise<{ server: TestServer; stop: () => Promise<void> }> {
   const postgres = databaseUrl ? undefined : await startPostgres(options);
   const adminUrl = databaseUrl || (postgres?.url ?? '');
