@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { createDatabase } from './support/database.ts';
 
-const AGAIN = ['claim', 'settle', 'prune', 'operations', 'elsewhere'].map((name) => `test/${name}.test.ts`);
+const AGAIN = ['claim', 'settle', 'prune', 'elsewhere'].map((name) => `test/${name}.test.ts`);
 const zone = process.env['OUTBOX_TEST_TIME_ZONE'];
 
 test.runIf(zone)('the database and this process really are there', async () => {

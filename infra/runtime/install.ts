@@ -75,7 +75,7 @@ async function make(tool: Tool): Promise<void> {
   } catch (error) {
     const { stderr = '', message } = error as Error & { stderr?: string };
     console.error(
-      `${tool} could not be made, so its tests will be skipped (or fail, where OUTBOX_TOOLS=required).\n` +
+      `${tool} could not be made, so its tests will be skipped (or fail, where TEST_TOOLS=required).\n` +
         `It takes Debian with apt-get, dpkg, tar, xz and g++, and Node from this project's packages.\n${stderr || message}`,
     );
     process.exitCode = 1;

@@ -1,13 +1,17 @@
 // Prisma's client as far as the engine knows it, over `pg` itself: the engine's own statements without Prisma.
 
-import { Pool, types, type PoolClient } from 'pg';
+import { Pool, types, type CustomTypesConfig, type PoolClient } from 'pg';
 import type { RootClient, TransactionClient } from '../../../functions/shared/store.ts';
 
-types.setTypeParser(types.builtins.INT8, BigInt);
+/** A bigint as the engine wants it; of these queries alone, for the peers and Prisma want it as they always had it. */
+const engineTypes: CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text') =>
+    oid === types.builtins.INT8 ? BigInt : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
+};
 
 const rawOn = (client: Pool | PoolClient) => ({
   $queryRawUnsafe: async <T>(text: string, ...values: unknown[]) =>
-    (await client.query(text, values)).rows as T,
+    (await client.query({ text, values, types: engineTypes })).rows as T,
   $executeRawUnsafe: async (text: string, ...values: unknown[]) =>
     (await client.query(text, values)).rowCount ?? 0,
 });
