@@ -27,6 +27,9 @@ const minutes = values.minutes === undefined ? undefined : whole('minutes', valu
 /** A seed alone is one history again; with minutes, as many as there is time for. */
 const histories = values.histories ?? (minutes === undefined ? '1' : String(Number.MAX_SAFE_INTEGER));
 
+// What relays and consumers say of the faults would bury what this has to say.
+process.env['POWERTOOLS_LOG_LEVEL'] ??= 'SILENT';
+
 // Leaving in order kills the sandboxes too, of which a frozen one would otherwise stay for ever.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
