@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
 import { consumerConfig } from '../functions/consumer/config.ts';
+import { gaugeConfig } from '../functions/gauge/config.ts';
 import { ordersConfig } from '../functions/orders/config.ts';
 import { pruneConfig } from '../functions/prune/config.ts';
 import { relayConfig } from '../functions/relay/config.ts';
@@ -17,6 +18,7 @@ const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> =
   relay: relayConfig,
   prune: pruneConfig,
   orders: ordersConfig,
+  gauge: gaugeConfig,
   migrate: (environment) => readConfig(connectionShape, environment),
 };
 
@@ -98,6 +100,11 @@ export async function doctor(args: readonly string[], environment: Environment):
     }
     const given =
       values.variables === undefined ? environment : variablesIn(await readJson(values.variables));
+    if (given['OUTBOX_QUEUE_URL'] === undefined && !Object.hasOwn(CONFIGS, values.function)) {
+      throw new UsageError(
+        `--function: no checks for ${JSON.stringify(values.function)}; expected one of ${Object.keys(CONFIGS).join(', ')}, or a consumer (with OUTBOX_QUEUE_URL)`,
+      );
+    }
     return environmentProblems(values.function, given);
   }
   const most = values['max-connections'];

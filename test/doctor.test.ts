@@ -145,6 +145,10 @@ test('variables of a live function are checked as its own cold start would', asy
   expect(problems.join()).not.toContain('s3cret');
   expect(await doctor(['--function', 'relay', '--env'], Variables)).toEqual(problems);
   await expect(doctor(['--env'], Variables)).rejects.toThrow('--function');
+  await expect(doctor(['--function', 'realy', '--env'], Variables)).rejects.toThrow('expected one of relay');
+  expect(
+    await doctor(['--function', 'gauge', '--env'], { OUTBOX_LEASE: '5', DATABASE_URL: 'x' }),
+  ).toHaveLength(2);
   await expect(doctor(['--template', '/nowhere.json'], {})).rejects.toThrow('npm run package');
 });
 

@@ -292,10 +292,12 @@ test('a handler that does not load says why, and one that wants a callback is re
       callback: { handler: 'code/handler.three' },
     },
   );
-  const stack = await startToys(directory);
+  const told: string[] = [];
+  const stack = await startToys(directory, { onInitFailed: ({ message }) => told.push(message) });
   await expect(functionOf(stack, 'broken').invoke({})).rejects.toThrow(
     'broken: could not start. RangeError: no configuration',
   );
+  expect(told).toEqual(['broken: could not start. RangeError: no configuration']);
   await expect(functionOf(stack, 'absent').invoke({})).rejects.toThrow(
     'code/handler.nothing is not a function',
   );

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import pLimit from 'p-limit';
-import { startSandbox, type Sandbox, type SandboxSpec } from './sandbox.ts';
+import { InvocationError, startSandbox, type Sandbox, type SandboxSpec } from './sandbox.ts';
 
 /** A deployed function, as the rest of the stack sees it. */
 export interface LocalFunction {
@@ -31,6 +31,8 @@ export interface FunctionSpec extends Omit<SandboxSpec, 'taskRoot'> {
   zip: string;
   /** Invocations at once; more wait for one another. */
   concurrency: number;
+  /** Called when its module threw while it was loaded, as it will the next time; the invocation is rejected all the same. */
+  onInitFailed?: (error: InvocationError) => void;
 }
 
 interface State {
@@ -98,6 +100,9 @@ async function start(state: State, taskRoot: string): Promise<Sandbox> {
   state.starting.add(starting);
   try {
     return await starting;
+  } catch (error) {
+    if (error instanceof InvocationError && error.fault) state.spec.onInitFailed?.(error);
+    throw error;
   } finally {
     state.starting.delete(starting);
   }

@@ -2,7 +2,7 @@
 
 import { devNull } from 'node:os';
 import { createFunction, type LocalFunction } from './function.ts';
-import type { LogLine } from './sandbox.ts';
+import type { InvocationError, LogLine } from './sandbox.ts';
 import {
   ACCOUNT,
   REGION,
@@ -20,6 +20,7 @@ export interface Surroundings {
   /** Variables that replace the template's, by the function's short name; undefined removes one. */
   environment: Record<string, Record<string, string | undefined>>;
   onLine: (line: LogLine) => void;
+  onInitFailed?: ((error: InvocationError) => void) | undefined;
 }
 
 /** As many sandboxes of one function as this machine should run; Lambda's own account limit is 1,000. */
@@ -56,6 +57,7 @@ export async function createFunctions(
         ...templateEnvironment(artifact.name, properties, known, surroundings),
       },
       onLine: surroundings.onLine,
+      ...(surroundings.onInitFailed && { onInitFailed: surroundings.onInitFailed }),
     });
   }
   return functions;

@@ -10,7 +10,7 @@ import { createFunctions, functionAttributes } from './functions.ts';
 import { startHttpApi, type ServedRequest } from './http-api.ts';
 import { PROJECT } from './package.ts';
 import { createQueues, localSqs, queueAttributes, type LocalQueue } from './queue.ts';
-import type { LogLine } from './sandbox.ts';
+import type { InvocationError, LogLine } from './sandbox.ts';
 import { startSchedules, timetablesOf } from './schedule.ts';
 import { readTemplate, REGION, type Template } from './template.ts';
 
@@ -30,6 +30,8 @@ export interface StackOptions {
   schedulesPaused?: boolean;
   /** Called with each line a function writes; without it they are kept in `lines`. */
   onLine?: (line: LogLine) => void;
+  /** Called when a function's code or its settings keep it from starting. */
+  onInitFailed?: (error: InvocationError) => void;
   onDelivery?: (delivery: Delivery) => void;
   onRequest?: (request: ServedRequest) => void;
   /** Errors that belong to no delivery: a schedule's trigger, a request that ended with 500. */
@@ -95,6 +97,7 @@ async function start(
     databaseUrl,
     environment: options.environment?.(sqsEndpoint) ?? {},
     onLine,
+    onInitFailed: options.onInitFailed,
   });
   const all = Object.values(functions);
   cleanup.defer(async () => void (await Promise.all(all.map((called) => called.stop()))));

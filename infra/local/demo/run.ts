@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Pool } from 'pg';
 import { DEFAULTS, generate, linesOf, type Line } from '../../../test/data/generate.ts';
 import { openDatabase, reachDatabase } from '../database.ts';
+import { UsageError } from '../errors.ts';
 import { packageService, PROJECT } from '../package.ts';
 import { functionOf, startStack, type Stack } from '../stack.ts';
 import { ACCOUNT } from '../template.ts';
@@ -90,9 +91,12 @@ async function start(
 ): Promise<Run> {
   let copies: Copies | undefined;
   const sentBack = Promise.withResolvers<void>();
+  const failed = new AbortController();
   const stack = await startStack({
     databaseUrl,
     ...(!options.nudge && { environment: nudgeNobody }),
+    // Every further try would end the same way.
+    onInitFailed: (error) => failed.abort(new UsageError(error.message)),
     onDelivery: (delivery) => {
       copies?.see(delivery);
       if (delivery.queue === 'StockQueue' && delivery.failed.size > 0) sentBack.resolve();
@@ -101,9 +105,15 @@ async function start(
   cleanup.defer(stack.stop);
   await stack.sqs.send(new CreateQueueCommand({ QueueName: UNHEARD }));
   copies = sendCopies(eventQueues(stack), options.faults);
-  const feed = startFeed(lines, { apiUrl: stack.apiUrl, pool, sentBack: sentBack.promise, signal });
+  const stop = AbortSignal.any([signal, failed.signal]);
+  const feed = startFeed(lines, {
+    apiUrl: stack.apiUrl,
+    pool,
+    sentBack: sentBack.promise,
+    signal: stop,
+  });
   const kill = options.faults ? killRelay(stack, pool, feed, lines.length) : Promise.resolve(undefined);
-  return { databaseUrl, stack, pool, feed, copies, kill, signal };
+  return { databaseUrl, stack, pool, feed, copies, kill, signal: stop };
 }
 
 /** Nudges go to a queue to which nobody listens. */
@@ -134,6 +144,9 @@ async function finish(run: Run) {
   try {
     await feed.finished;
     await settled(run);
+  } catch (error) {
+    run.signal.throwIfAborted();
+    throw error;
   } finally {
     await Promise.allSettled([run.kill, run.copies.sent()]);
     await stopShowing();
