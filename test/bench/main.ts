@@ -15,6 +15,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   growth: async () => (await import('./growth.ts')).growth,
   latency: async () => (await import('./latency.ts')).latency,
   idle: async () => (await import('./idle.ts')).idle,
+  'cold-start': async () => (await import('./cold-start.ts')).coldStart,
 };
 /** Those that compare with other libraries. */
 const WITH_PEERS = new Set(['relay', 'latency']);

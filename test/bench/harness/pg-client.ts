@@ -1,12 +1,15 @@
 // Prisma's client as far as the engine knows it, over `pg` itself: the engine's own statements without Prisma.
 
 import { Pool, types, type CustomTypesConfig, type PoolClient } from 'pg';
+
 import type { RootClient, TransactionClient } from '../../../functions/shared/store.ts';
 
+const INT8: number = types.builtins.INT8;
+const parserOf = types.getTypeParser as (id: number, format?: string) => (text: string) => unknown;
 /** A bigint as the engine wants it; of these queries alone, for the peers and Prisma want it as they always had it. */
 const engineTypes: CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text') =>
-    oid === types.builtins.INT8 ? BigInt : types.getTypeParser(oid, format)) as typeof types.getTypeParser,
+  getTypeParser: ((id: number, format?: string) =>
+    id === INT8 ? BigInt : parserOf(id, format)) as typeof types.getTypeParser,
 };
 
 const rawOn = (client: Pool | PoolClient) => ({
