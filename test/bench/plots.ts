@@ -107,7 +107,7 @@ const drains = (all: Drains): Bar[] =>
 async function fillIn(file: string): Promise<string> {
   const path = join(docs, file);
   const text = readFileSync(path, 'utf8').replace(
-    /<!-- bench (\w+) -->[^]*?<!-- end \1 -->/g,
+    /<!-- bench ([\w-]+) -->[^]*?<!-- end \1 -->/g,
     (whole, name: string) =>
       hasResult(name) ? `<!-- bench ${name} -->\n\n${sectionOf(name)}\n<!-- end ${name} -->` : whole,
   );
