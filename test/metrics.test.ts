@@ -269,6 +269,17 @@ describe('a batch', () => {
 });
 
 describe('the environment', () => {
+  test.each([{ POWERTOOLS_METRICS_DISABLED: 'maybe' }, { POWERTOOLS_LOGGER_SAMPLE_RATE: 'x' }])(
+    'that Powertools refuses costs the line, never the work it tells of: %o',
+    async (variables) => {
+      const said = vi.spyOn(console, 'error').mockReturnValue();
+      const { report, nameInvocation } = await fresh(variables);
+      nameInvocation({ awsRequestId: 'one' } as Context);
+      report('relay.tick', { claimed: 1 });
+      expect(said).toHaveBeenCalledWith(expect.stringMatching(/"event":"relay.tick".*not reported: .+/));
+    },
+  );
+
   test('names service and namespace', async () => {
     const { report } = await fresh({
       POWERTOOLS_SERVICE_NAME: 'shop',
@@ -311,6 +322,29 @@ describe('the environment', () => {
 });
 
 describe('the gauge', () => {
+  test('finds what is due behind many that are parked or not due yet, in any key', async () => {
+    await db.sql(`INSERT INTO outbox_event (event_id, destination, source, type, payload, ordering_key, state, parked_at, park_reason)
+      SELECT gen_random_uuid(), 'audit', '/orders', 'order.placed', '{}', n::text, 'PARKED', now(), 'Refused'
+      FROM generate_series(1, 10001) AS n`);
+    await db.sql(`INSERT INTO outbox_event (event_id, destination, source, type, payload, ordering_key, due_at)
+      SELECT gen_random_uuid(), 'billing', '/orders', 'order.placed', '{}', n::text, now() + interval '1 hour'
+      FROM generate_series(1, 10001) AS n`);
+    await insertEvents(db, 1, { orderingKey: 'ORDER-1', dueInSeconds: -7_200 });
+    const { backlog, backlogAgeSeconds, parked } = await measured();
+    expect({ backlog, parked }).toEqual({ backlog: 1, parked: 10_001 });
+    expect(backlogAgeSeconds).toBeGreaterThanOrEqual(7_200);
+  });
+
+  test('leaves out what waits behind a parked event of its key: a person is told of that one', async () => {
+    const [head] = await insertEvents(db, 1, { orderingKey: 'ORDER-1', dueInSeconds: -60 });
+    await db.sql(
+      `UPDATE outbox_event SET state = 'PARKED', parked_at = now(), park_reason = 'Refused' WHERE event_id = $1`,
+      [head?.eventId],
+    );
+    await insertEvents(db, 2, { orderingKey: 'ORDER-1', dueInSeconds: -50 });
+    expect(await measured()).toMatchObject({ backlog: 0, backlogAgeSeconds: 0, parked: 1 });
+  });
+
   test('counts what has fallen due in both lanes, under a lease or not, and nothing else', async () => {
     await insertEvents(db, 2, dueIn(-30));
     await insertEvents(db, 1, leased({ dueInSeconds: -60 }));
@@ -360,6 +394,7 @@ describe('the gauge', () => {
       'outbox_event_due',
       'outbox_event_due',
       'outbox_event_head',
+      'outbox_event_parked',
       'outbox_event_parked',
       'outbox_event_pkey',
     ]);

@@ -351,6 +351,37 @@ describe('size', () => {
   });
 });
 
+describe('an entry', () => {
+  test.each(['RequestThrottled', 'KMS.ThrottlingException', 'AWS.SimpleQueueService.Throttling'])(
+    'that is throttled spends no attempt, whoever is said to be at fault: %s',
+    async (code) => {
+      await insertEvents(db, 2);
+      sqs.next(scripted.fail({ 0: { code, senderFault: true } }));
+      expect(await tickOnce({ maxAttempts: 1 })).toMatchObject({ acknowledged: 1, released: 1, parked: 0 });
+      expect((await outboxRows(db)).map(({ attempts }) => attempts).toSorted()).toEqual([0, 1]);
+    },
+  );
+
+  test('that may not be sent there is not refused: somebody can mend it', async () => {
+    await insertEvents(db, 2);
+    sqs.next(scripted.fail({ 0: { code: 'KmsAccessDenied', senderFault: true } }));
+    expect(await tickOnce()).toMatchObject({ acknowledged: 1, released: 1, parked: 0 });
+  });
+
+  test('whose answer has characters that PostgreSQL refuses is settled like any other', async () => {
+    await insertEvents(db, 2);
+    sqs.next(scripted.fail({ 0: { code: 'InternalError', message: 'a\u0000b\ud800' } }));
+    expect(await tickOnce()).toMatchObject({ acknowledged: 1, released: 1 });
+    expect((await outboxRows(db)).map(({ lastError }) => lastError)).toContain('InternalError: a b\ufffd');
+  });
+});
+
+test('an answer that is no answer, with a NUL in it, is an outage like any other', async () => {
+  await insertEvents(db, 3);
+  sqs.on(() => (exchange) => exchange.respond(502, '\u0000 not json'));
+  expect(await tickOnce({ maxAttempts: 1 })).toMatchObject({ released: 3, parked: 0 });
+});
+
 describe('a call refused for a reason that nobody has heard of', () => {
   test.each([
     ['a code', () => scripted.serviceError('SomethingNew')],

@@ -271,3 +271,62 @@ test('nothing of OpenTelemetry goes into a zip', async () => {
   expect(imported).toContain('uuid');
   expect(imported.filter((path) => path.includes('opentelemetry'))).toEqual([]);
 });
+
+describe('tracing that throws costs a span and nothing else', () => {
+  /** A provider of which one part throws. */
+  const broken: Record<string, () => void> = {
+    'when a span starts': () =>
+      trace.setGlobalTracerProvider({
+        getTracer: () => ({
+          startSpan: () => {
+            throw new Error('a broken sampler');
+          },
+        }),
+      } as unknown as BasicTracerProvider),
+    'when a span ends': () =>
+      trace.setGlobalTracerProvider(
+        new BasicTracerProvider({
+          spanProcessors: [
+            {
+              onStart: () => undefined,
+              onEnd: () => {
+                throw new Error('a broken exporter');
+              },
+              forceFlush: async () => undefined,
+              shutdown: async () => undefined,
+            },
+          ],
+        }),
+      ),
+    'when work is put into it': () => {
+      openTelemetry();
+      context.disable();
+      context.setGlobalContextManager({
+        active: () => ROOT_CONTEXT,
+        with: () => {
+          throw new Error('a broken context manager');
+        },
+        bind: (_, target) => target,
+        enable: () => new AsyncLocalStorageContextManager(),
+        disable: () => new AsyncLocalStorageContextManager(),
+      });
+    },
+  };
+
+  test.each(Object.keys(broken))('%s', async (when) => {
+    await insertEvents(db, 12);
+    broken[when]?.();
+    afterwards(() => {
+      trace.disable();
+      context.disable();
+    });
+    expect(await tick(relayParts(prisma, sqs), () => 20_000)).toMatchObject({
+      published: 12,
+      acknowledged: 12,
+    });
+    expect(sqs.stored('stock')).toHaveLength(12);
+    const { deliver } = consume();
+    expect(await deliver([traced(TRACE_PARENT)])).toEqual([]);
+    expect(await db.sql('SELECT FROM effect')).toHaveLength(1);
+  });
+});

@@ -21,9 +21,10 @@ const LOOKED_AT = 10_001;
 
 const DUE = `state = 'PENDING' AND ordering_key IS NULL AND due_at <= now()`;
 
-// What is read is bounded by what is looked at, whatever there is to be found; the indexes say which rows.
+// What is read is bounded by what is looked at, whatever there is to be found; the indexes say which rows. (Not so where
+// many events with a key are parked or not due yet: those are passed over one by one, or the age would miss what is.)
 // `looked`: the oldest due events without a key; the next to fall due, some of which wait for a retry; and events with a
-// key, key after key. An event that back-off made wait has been due since `waiting_since`, as for the relay's own
+// key, key after key, but for those behind a parked one: they wait for a person, as ParkedEvents says. An event that back-off made wait has been due since `waiting_since`, as for the relay's own
 // `oldestSeconds`: by `due_at` alone, an outage would look young, and empty most of the time.
 const MEASURE = `
 WITH looked AS (
@@ -32,7 +33,12 @@ WITH looked AS (
   (SELECT sequence FROM outbox_event WHERE state = 'PENDING' AND ordering_key IS NULL AND due_at > now()
    ORDER BY due_at, sequence LIMIT ${LOOKED_AT})
   UNION ALL
-  (SELECT sequence FROM outbox_event WHERE state <> 'PUBLISHED' AND ordering_key IS NOT NULL
+  (SELECT sequence FROM outbox_event AS e
+   WHERE state <> 'PUBLISHED' AND state = 'PENDING' AND ordering_key IS NOT NULL
+     AND coalesce(waiting_since, due_at) <= now() AND NOT EXISTS (
+       SELECT FROM outbox_event AS head
+       WHERE head.destination = e.destination AND head.ordering_key = e.ordering_key
+         AND head.state <> 'PUBLISHED' AND head.state = 'PARKED' AND head.sequence < e.sequence)
    ORDER BY destination, ordering_key, sequence LIMIT ${LOOKED_AT})),
 waiting AS (
   SELECT coalesce(waiting_since, due_at) AS since, ordering_key IS NULL AND due_at <= now() AS counted

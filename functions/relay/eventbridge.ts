@@ -7,7 +7,7 @@ import { writeEnvelope } from '../outbox/envelope.ts';
 import { xRayHeader } from '../shared/trace.ts';
 import type { EventBridgeDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
-import { isThrottling, type Sender } from './sender.ts';
+import { isThrottling, reasonOf, type Sender } from './sender.ts';
 
 /** Codes of single entries that blame the entry. */
 const ENTRY_CODES = new Set(['MalformedDetail', 'InvalidArgument', 'ValidationException', 'ValidationError']);
@@ -54,7 +54,7 @@ function outcomeOf(result: PutEventsResultEntry | undefined): Outcome {
   if (!result?.ErrorCode) {
     return { kind: 'unavailable', reason: 'Unaccounted: no entry in the answer', whole: false };
   }
-  const reason = [result.ErrorCode, result.ErrorMessage].filter(Boolean).join(': ');
+  const reason = reasonOf(result.ErrorCode, result.ErrorMessage);
   return ENTRY_CODES.has(result.ErrorCode)
     ? { kind: 'refused', reason }
     : { kind: 'unavailable', reason, whole: isThrottling(reason) };

@@ -1,4 +1,4 @@
-import { describeError } from '../shared/errors.ts';
+import { describeError, oneLine } from '../shared/errors.ts';
 import type { ClaimedEvent } from './claim.ts';
 import type { Outcome } from './outcome.ts';
 
@@ -63,12 +63,19 @@ export async function send<M>(
 }
 
 /** Whether an entry failed for the queue's pace alone: that says nothing of the event. */
-export const isThrottling = (reason: string) => /^\w*(Throttl|TooManyRequests)/i.test(reason);
+export const isThrottling = (reason: string) => /^[\w.]*(Throttl|TooManyRequests)/i.test(reason);
+
+/** Whether a code blames the way to the destination (pace, access, keys, a missing queue), never what was sent. */
+export const blamesTheWay = (code: string) => WAY_CODES.test(code);
+
+/** What an answer said of an entry, as it is kept and shown. */
+export const reasonOf = (code: string | undefined, message: string | undefined) =>
+  oneLine([code, message].filter(Boolean).join(': '));
 
 function mayBeContent(error: unknown): boolean {
   const status = (error as { $metadata?: { httpStatusCode?: number } } | undefined)?.$metadata
     ?.httpStatusCode;
-  return status !== undefined && CONTENT_STATUSES.has(status) && !WAY_CODES.test(nameOf(error));
+  return status !== undefined && CONTENT_STATUSES.has(status) && !blamesTheWay(nameOf(error));
 }
 
 // Some SDK versions put the query protocol's name before SQS's codes.

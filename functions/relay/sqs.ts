@@ -10,7 +10,7 @@ import { xRayHeader } from '../shared/trace.ts';
 import type { ClaimedEvent } from './claim.ts';
 import { isFifo, type SqsDestination } from './destination.ts';
 import type { Outcome } from './outcome.ts';
-import { isThrottling, type Sender } from './sender.ts';
+import { blamesTheWay, isThrottling, reasonOf, type Sender } from './sender.ts';
 
 type Entry = Omit<SendMessageBatchRequestEntry, 'Id'>;
 
@@ -79,8 +79,9 @@ function outcomeOf({ Successful, Failed }: SendMessageBatchResult, id: string): 
   const failure = Failed?.find((entry) => entry.Id === id);
   if (!failure)
     return { kind: 'unavailable', reason: 'Unaccounted: in neither list of the answer', whole: false };
-  const reason = [failure.Code, failure.Message].filter(Boolean).join(': ');
-  return failure.SenderFault
+  const reason = reasonOf(failure.Code, failure.Message);
+  // SQS calls throttling the sender's fault too.
+  return failure.SenderFault && !blamesTheWay(failure.Code ?? '')
     ? { kind: 'refused', reason }
     : { kind: 'unavailable', reason, whole: isThrottling(reason) };
 }

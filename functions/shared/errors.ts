@@ -51,7 +51,16 @@ function account(error: unknown, max: number): string {
     const label = [name, code].filter((word) => typeof word === 'string' && word !== 'Error').join(' ');
     parts.push([label, at instanceof Error ? messageOf(at) : String(at)].filter(Boolean).join(': '));
   }
-  return (parts.join(' < ') || String(error)).replace(/\s+/g, ' ').slice(0, max);
+  return oneLine(parts.join(' < ') || String(error), max);
+}
+
+/** Text that fits into a log line, a column and a message attribute: one line, no control characters, at most `max` long. */
+export function oneLine(text: string, max = 500): string {
+  // PostgreSQL refuses NUL, SQS the others.
+  return text
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .slice(0, max)
+    .toWellFormed();
 }
 
 /**

@@ -2,6 +2,7 @@ import { Logger, LogFormatter, LogItem } from '@aws-lambda-powertools/logger';
 import type { LogAttributes, UnformattedAttributes } from '@aws-lambda-powertools/logger/types';
 import { Metrics } from '@aws-lambda-powertools/metrics';
 import type { Context } from 'aws-lambda';
+import { describeError } from './errors.ts';
 import { measure, METRICS } from './metrics.ts';
 
 type Level = 'info' | 'warn' | 'error';
@@ -69,14 +70,27 @@ const serviceName = () => process.env['POWERTOOLS_SERVICE_NAME']?.trim() || SERV
 
 /** The lines from here on belong to this invocation, and say so: its request id, and whether it started cold. */
 export function nameInvocation(context: Context): void {
-  sinks().logger.addContext(context);
+  quietly('context', () => sinks().logger.addContext(context));
 }
 
 /**
  * Writes what happened to standard output: a line that CloudWatch Logs reads as structured, and in CloudWatch's embedded
- * format the metrics in it. A bigint is written in decimal. Never payloads, never secrets.
+ * format the metrics in it. A bigint is written in decimal. Never payloads, never secrets. Never throws.
  */
-export const report: Report = (event, fields) => {
+export const report: Report = (event, fields) => quietly(event, () => write(event, fields));
+
+/** A line that cannot be written (a POWERTOOLS_ setting that Powertools refuses) must not undo what it tells of. */
+function quietly(event: string, act: () => void): void {
+  try {
+    act();
+  } catch (error) {
+    console.error(
+      JSON.stringify({ level: 'ERROR', event, message: `not reported: ${describeError(error)}` }),
+    );
+  }
+}
+
+function write(event: keyof typeof LINES, fields: Fields): void {
   const level: Level | ((fields: Fields) => Level) = LINES[event];
   const measurements = measure(event, fields);
   sinks().logger[typeof level === 'function' ? level(fields) : level](event, withoutLists(event, fields));
@@ -88,7 +102,7 @@ export const report: Report = (event, fields) => {
     touched.add(sink);
   }
   for (const sink of touched) if (sink.hasStoredMetrics()) sink.publishStoredMetrics();
-};
+}
 
 /** A list of values is for its metric alone. */
 function withoutLists(event: string, fields: Fields): Record<string, unknown> {

@@ -60,6 +60,7 @@ export function xRayHeader(traceParent: string | null): string | undefined {
 /**
  * Does `work` inside a span of its own that is linked to the traces given: it belongs to this invocation's trace, which
  * may serve many. Without OpenTelemetry it is `work` alone.
+ * Whatever tracing itself throws, `work` is done exactly once, and what became of it comes back.
  */
 export async function linkedSpan<T>(
   name: string,
@@ -69,17 +70,33 @@ export async function linkedSpan<T>(
 ): Promise<T> {
   const { context, trace } = openTelemetry() ?? {};
   if (!trace) return work();
-  const active = context?.active();
-  const links = traceParents.flatMap(linkTo);
-  const span = trace.getTracer(TRACER).startSpan(name, { kind: KINDS[kind], links }, active);
+  let begun: Promise<T> | undefined;
+  const once = () => (begun ??= (async () => work())());
+  let span: Span | undefined;
+  quietly(() => {
+    const active = context?.active();
+    const links = traceParents.flatMap(linkTo);
+    span = trace.getTracer(TRACER).startSpan(name, { kind: KINDS[kind], links }, active);
+    // Begun inside the span; waited for below.
+    if (context && active) context.with(active.setValue(SPAN, span), once).catch(() => undefined);
+  });
   try {
-    return await (context && active ? context.with(active.setValue(SPAN, span), work) : work());
+    return await once();
   } catch (error) {
     // No more than that: what was thrown may name data.
-    span.setStatus({ code: ERROR });
+    quietly(() => span?.setStatus({ code: ERROR }));
     throw error;
   } finally {
-    span.end();
+    quietly(() => span?.end());
+  }
+}
+
+/** Somebody's tracing must not decide what becomes of an event: exporters run inside `end`, samplers inside `startSpan`. */
+function quietly(act: () => unknown): void {
+  try {
+    act();
+  } catch {
+    // The trace lacks a span.
   }
 }
 
