@@ -138,7 +138,7 @@ const refusing = () => Promise.reject(new Error('SQL was sent'));
 const parking = ({ sequence }: Pick<ClaimedEvent, 'sequence'>, reason: string): Parking => ({
   sequence,
   reason,
-  attemptBack: false,
+  attemptsBack: 0,
 });
 
 /** Due, and recorded, so many seconds ago. */

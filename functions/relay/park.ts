@@ -7,8 +7,8 @@ export interface Parking {
   readonly sequence: bigint;
   /** A code and a sentence, for the person. */
   readonly reason: string;
-  /** Whether the claim's attempt is given back, because it was not sent this time. */
-  readonly attemptBack: boolean;
+  /** Attempts given back: claims in which it was not sent. */
+  readonly attemptsBack: number;
 }
 
 // The fact that an event was parked is itself recorded as an event, in the same statement: it exists exactly when the
@@ -17,8 +17,8 @@ const PARK = `
 WITH parked AS (
   UPDATE outbox_event AS e
   SET state = 'PARKED', parked_at = clock_timestamp(), park_reason = p.reason,
-      attempts = e.attempts - p.attempt_back::int, claim_token = NULL, lease_until = NULL
-  FROM unnest($1::bigint[], $2::text[], $3::boolean[]) AS p(sequence, reason, attempt_back)
+      attempts = e.attempts - p.attempts_back, claim_token = NULL, lease_until = NULL
+  FROM unnest($1::bigint[], $2::text[], $3::int[]) AS p(sequence, reason, attempts_back)
   WHERE e.sequence = p.sequence AND e.claim_token = $4::uuid AND e.state = 'PENDING'
   RETURNING e.sequence, e.event_id, e.destination, e.type, e.source, e.ordering_key, e.attempts, e.park_reason),
 told AS (
@@ -48,7 +48,7 @@ export async function park(
     store.query<{ sequence: bigint }>(PARK, [
       rows.map(({ sequence }) => sequence),
       rows.map(({ reason }) => reason),
-      rows.map(({ attemptBack }) => attemptBack),
+      rows.map(({ attemptsBack }) => attemptsBack),
       token,
       tell ?? null,
     ]),

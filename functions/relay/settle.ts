@@ -61,8 +61,8 @@ function assign(
   maxAttempts: number,
   backoff: () => number,
 ): void {
-  const toPark = (reason: string, attemptBack: boolean, code: ParkReason) =>
-    work.park.push({ sequence, reason, attemptBack, code });
+  const toPark = (reason: string, attemptsBack: number, code: ParkReason) =>
+    work.park.push({ sequence, reason, attemptsBack, code });
   const toRelease = (delaySeconds: number, attemptBack: boolean, error: string | null, code: ReleaseReason) =>
     work.release.push({ sequence, delaySeconds, attemptBack, error, code });
   switch (outcome.kind) {
@@ -73,15 +73,16 @@ function assign(
       });
       return;
     case 'refused':
-      toPark(outcome.reason, false, parkReason(outcome.reason));
+      toPark(outcome.reason, 0, parkReason(outcome.reason));
       return;
     case 'exhausted':
-      toPark(exhausted(maxAttempts, lastError), true, 'AttemptsExhausted');
+      // More than this claim's, where a relay died before it had parked it.
+      toPark(exhausted(maxAttempts, lastError), attempts - maxAttempts, 'AttemptsExhausted');
       return;
     case 'unavailable': {
       const { reason, whole } = outcome;
       if (whole || attempts < maxAttempts) toRelease(backoff(), whole, reason, releaseReason(reason));
-      else toPark(exhausted(maxAttempts, reason), false, 'AttemptsExhausted');
+      else toPark(exhausted(maxAttempts, reason), 0, 'AttemptsExhausted');
       return;
     }
     case 'deferred':
