@@ -166,6 +166,9 @@ describe('the database is said in exactly one way', () => {
     ['a connection string', { DATABASE_URL }],
     ['one with TLS asked for', { DATABASE_URL: `${DATABASE_URL}?sslmode=require` }],
     ['one of this machine without TLS', { DATABASE_URL: 'postgresql://a:b@127.0.0.1/c?sslmode=disable' }],
+    ['one of this machine by a socket', { DATABASE_URL: 'postgresql://a:b@%2Ftmp/c?sslmode=disable' }],
+    ['one with TLS at once', { DATABASE_URL: `${DATABASE_URL}?sslnegotiation=direct` }],
+    ['a password that pg takes as it is', { DATABASE_URL: 'postgresql://a:100%zz@db/c' }],
     ['a secret', { DATABASE_SECRET_ARN: secret, DATABASE_CA_FILE: '/var/runtime/ca-cert.pem' }],
     [
       'a secret behind a proxy',
@@ -203,6 +206,23 @@ describe('the database is said in exactly one way', () => {
     [{ DATABASE_URL: `${DATABASE_URL}?sslmode=strict` }, /DATABASE_URL: sslmode is none of/],
     [{ DATABASE_URL: `${DATABASE_URL}?sslrootcert=/ca.pem` }, /DATABASE_URL: sslrootcert .*DATABASE_CA_FILE/],
     [{ DATABASE_URL: 'postgresql://app:s3cr3t-pa55@db:port/shop' }, /DATABASE_URL: is not a valid URL/],
+    [{ DATABASE_URL: 'postgresql://app:s3cr3t@%zz/shop' }, /DATABASE_URL: is not a valid URL/],
+    [{ DATABASE_URL: 'postgresql://app:s3cr3t%ff@db/shop' }, /DATABASE_URL: is not a valid URL/],
+    [
+      { DATABASE_URL: 'postgresql://app:s3cr3t@/shop?host=/var/run/postgresql' },
+      /DATABASE_URL: has no host after the @ .*%2Fvar%2Frun%2Fpostgresql/,
+    ],
+    // What pg takes for the host decides whether this is another machine.
+    [{ DATABASE_URL: `${DATABASE_URL}?sslmode=disable&host=` }, /sslmode=disable .*this machine alone/],
+    [
+      { DATABASE_URL: 'postgresql://localhost/c?sslmode=disable&host=localhost&host=db' },
+      /sslmode=disable .*this machine alone/,
+    ],
+    [{ DATABASE_URL: `${DATABASE_URL}?sslnegotiation=never` }, /sslnegotiation is neither/],
+    [
+      { DATABASE_URL: 'postgresql://localhost/c?sslmode=disable&sslnegotiation=direct' },
+      /sslnegotiation=direct does not go with sslmode=disable/,
+    ],
   ])('%o is refused', (database: Environment, message) => {
     const said = refusal(() => pruneConfig(database));
     expect(said).toMatch(message);

@@ -140,6 +140,24 @@ describe('zod and a validator written by hand', () => {
     expect(await db.sql('SELECT count(*) AS n FROM outbox_event')).toEqual(before);
   });
 
+  test.each(['', undefined, 7, 'x'.repeat(257)])(
+    'a consumer without a usable name is not made (%o)',
+    (name) => {
+      const rest = { events: types, effects: {}, prisma: createPrisma(db.url, { max: 1 }) };
+      const make = () =>
+        consumer({
+          ...rest,
+          name: name as string,
+          config: {} as ConsumerOptions<typeof types.schemas, Tx>['config'],
+        });
+      expect(make).toThrow(
+        new TypeError(
+          'consumer: name: expected text of 1 to 256 characters without control characters or lone surrogates',
+        ),
+      );
+    },
+  );
+
   test('both make what reaches the effect', async () => {
     captureReports();
     const queues = await startScriptedSqs({ queues: { stock: {}, dead: {} } });

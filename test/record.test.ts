@@ -468,6 +468,26 @@ describe('declared events', () => {
     await expect(recorded).rejects.toMatchObject({ field: 'events[0].type' });
   });
 
+  test.each<[string, unknown]>([
+    ['events', undefined],
+    ['events', {}],
+    ['events[0]', [null]],
+    ['events[0]', ['order.placed']],
+    ['events[0].type', [{}]],
+    ['events[0].type', [{ type: 1n }]],
+    ['events[0].type', [{ type: Object.create(null) }]],
+    ['events[0].destinations', [{ destinations: 'stock' }]],
+    ['events[0].destinations', [{ destinations: null }]],
+    ['events[0].destinations', [{ destinations: [1n] }]],
+  ])('%s that are none are refused by path, before any SQL', async (field, events) => {
+    const cancelled = { type: 'order.cancelled', payload: { orderId: '1' } };
+    const given = field.endsWith('destinations')
+      ? (events as object[]).map((event) => ({ ...cancelled, ...event }))
+      : events;
+    const recorded = recordDeclared(noSql, given as Parameters<typeof recordDeclared>[1]);
+    await expect(recorded).rejects.toMatchObject({ name: 'InvalidEventError', field });
+  });
+
   test('without a default, a source must be given', async () => {
     const recordTo = recorder(types, { routes: { 'order.cancelled': ['stock'] } });
     const recorded = recordTo(noSql, [{ type: 'order.cancelled', payload: { orderId: '1' } }]);

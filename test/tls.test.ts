@@ -6,8 +6,9 @@ import { createServer as createHttpServer, type IncomingMessage, type ServerResp
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
+import { Client } from 'pg';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
-import type { ConnectionConfig } from '../functions/shared/connection.ts';
+import { connectionSettings, type ConnectionConfig } from '../functions/shared/connection.ts';
 import { connect } from '../functions/shared/database.ts';
 import { databaseToken } from '../functions/shared/signing.ts';
 import type { PrismaClient } from '../prisma/client/client.ts';
@@ -113,6 +114,56 @@ describe('a certificate from a private authority', () => {
   });
 });
 
+const clientFor = async (config: ConnectionConfig) => new Client(await connectionSettings(config)());
+
+describe('what pg makes of a connection string', () => {
+  test.each([
+    ['an empty parameter', 'postgresql://app:pw@db.example.com/x?host=', 'db.example.com'],
+    [
+      'a repeated one',
+      'postgresql://app:pw@localhost/x?host=localhost&host=db.example.com',
+      'db.example.com',
+    ],
+    ['PGHOST', 'postgresql:///x', 'db.elsewhere'],
+  ])('is what decides that it is another machine: %s', async (_, databaseUrl, host) => {
+    vi.stubEnv('PGHOST', 'db.elsewhere');
+    afterwards(() => vi.unstubAllEnvs());
+    expect(await clientFor({ databaseUrl })).toMatchObject({ host, ssl: { rejectUnauthorized: true } });
+  });
+
+  test.each([
+    'postgresql://[::1]/x',
+    'postgresql://%2Ftmp/x',
+    'postgresql:///x',
+    'postgresql://h/x?host=/tmp',
+  ])('is what decides that it is this one: %s', async (databaseUrl) => {
+    expect(await clientFor({ databaseUrl })).toMatchObject({ ssl: false });
+  });
+
+  test.each(['db.example.com', 'localhost'])('TLS at once is verified like any other (%s)', async (host) => {
+    const databaseUrl = `postgresql://${host}/x?sslnegotiation=direct`;
+    expect(await clientFor({ databaseUrl, databaseCaFile: server.caFile })).toMatchObject({
+      ssl: { rejectUnauthorized: true, ca: expect.stringContaining('CERTIFICATE') },
+      sslNegotiation: 'direct',
+    });
+    expect(await clientFor({ databaseUrl })).toMatchObject({ ssl: { rejectUnauthorized: true } });
+  });
+
+  test.each(['ssl=no-verify', 'sslcert=/nowhere', 'uselibpqcompat=true&sslmode=require'])(
+    'cannot take the place of what is verified (%s)',
+    async (query) => {
+      const databaseUrl = `postgresql://db.example.com/x?${query}`;
+      expect(await clientFor({ databaseUrl })).toMatchObject({ ssl: { rejectUnauthorized: true } });
+    },
+  );
+
+  test('a malformed one is refused without its value', () => {
+    expect(() => connectionSettings({ databaseUrl: 'postgresql://app:s3cret@%zz/x' })).toThrow(
+      /DATABASE_URL: is not a valid URL \(its value is not shown\)$/,
+    );
+  });
+});
+
 /** A Secrets Manager with one secret, which can be rotated, and refuse. */
 async function startSecrets(secret: Record<string, unknown>) {
   const state = { secret, reads: 0, answer: 200, authorization: '' };
@@ -212,6 +263,19 @@ describe('a secret', () => {
     expect(secrets.reads).toBe(2);
   });
 
+  test('that cannot be read after a rotation is tried twice, not at every attempt, and says so to all', async () => {
+    const secrets = await rotating();
+    const prisma = open(secret());
+    await session(prisma);
+    await admin("ALTER ROLE app PASSWORD 'second'");
+    await endSessionsOf('app');
+    secrets.answer = 500;
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      await expect(session(prisma)).rejects.toThrow(/DATABASE_SECRET_ARN/);
+    }
+    expect(secrets.reads).toBe(1 + 2);
+  });
+
   test('that may not be read fails the query, naming the setting, and the next query tries again', async () => {
     const secrets = await rotating();
     secrets.answer = 400;
@@ -222,18 +286,21 @@ describe('a secret', () => {
     expect(await session(prisma)).toMatchObject({ user: 'app' });
   });
 
-  test('may leave host and database to the settings, as one that RDS manages does', async () => {
-    const secrets = await rotating();
-    secrets.secret = { username: 'app', password: 'first' };
-    await expect(session(open(secret()))).rejects.toThrow(/DATABASE_HOST: is not set/);
-    const config = {
-      ...secret(),
-      databaseHost: 'localhost',
-      databasePort: server.port,
-      databaseName: 'outbox',
-    };
-    expect(await session(open(config))).toEqual({ user: 'app', tls: true });
-  });
+  test.each([[{}], [{ host: '', port: '', dbname: '' }], [{ host: null, port: null, dbname: null }]])(
+    'may leave host and database to the settings, as one that RDS manages does (%o)',
+    async (blank) => {
+      const secrets = await rotating();
+      secrets.secret = { username: 'app', password: 'first', ...blank };
+      await expect(session(open(secret()))).rejects.toThrow(/DATABASE_HOST: is not set/);
+      const config = {
+        ...secret(),
+        databaseHost: 'localhost',
+        databasePort: server.port,
+        databaseName: 'outbox',
+      };
+      expect(await session(open(config))).toEqual({ user: 'app', tls: true });
+    },
+  );
 });
 
 describe('IAM', () => {

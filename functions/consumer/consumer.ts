@@ -2,6 +2,7 @@ import { SQSClient } from '@aws-sdk/client-sqs';
 // oxlint-disable-next-line import/no-named-as-default -- its types export only the default
 import middy, { type MiddlewareObj } from '@middy/core';
 import type { Context, SQSBatchResponse, SQSEvent } from 'aws-lambda';
+import { isName, NAME } from '../outbox/envelope.ts';
 import type { EventTypes, ReceivedOf, Schemas } from '../outbox/event.ts';
 import { invocationTimeLeft } from '../shared/deadline.ts';
 import { nameInvocation, report } from '../shared/report.ts';
@@ -40,11 +41,13 @@ export interface ConsumerOptions<S extends Schemas, Tx extends TransactionClient
  * Makes the Lambda handler of a consumer: each record's effect is applied exactly once, however often it is delivered.
  * A record that failed is reported alone; the response is always built here, so nothing that failed is ever deleted.
  *
+ * @throws TypeError at once when the name is none
  * @throws (the handler) when the event is not from SQS or a middleware failed or replaced the response: the whole batch
  *   is then delivered again, and what was applied is recognised
  */
 export function consumer<S extends Schemas, Tx extends TransactionClient>(options: ConsumerOptions<S, Tx>) {
   const { name, events, effects, prisma, config, transactionPer = 'record', middlewares = [] } = options;
+  if (!isName(name)) throw new TypeError(`consumer: name: expected ${NAME}`);
   const parts: ConsumerParts<Tx> = {
     name,
     types: events,

@@ -3,7 +3,7 @@ import { describeError, InvalidEventError } from '../shared/errors.ts';
 import { activeTraceParent } from '../shared/trace.ts';
 import { storeOf, type TransactionClient } from '../shared/store.ts';
 import { checkPayload, type EventInput, type EventTypes, type InputOf, type Schemas } from './event.ts';
-import { writeEnvelope } from './envelope.ts';
+import { isName, NAME, writeEnvelope } from './envelope.ts';
 import { checkAttributes, payloadText } from './check.ts';
 
 /** The most that SQS takes in one message, in bytes of UTF-8. */
@@ -53,7 +53,7 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
       'recordEvents: expected the transaction client (tx of prisma.$transaction(async (tx) => …)), so that the events commit with the business rows or not at all',
     );
   }
-  if (!Array.isArray(events)) throw new InvalidEventError('events', 'expected an array');
+  assertEvents(events);
   if (events.length === 0) return [];
   const traceParent = activeTraceParent();
   const drafts = events.map((event, index) => toDraft(event, index, traceParent));
@@ -104,15 +104,17 @@ export function recorder<S extends Schemas>(
   const byType: Readonly<Record<string, readonly string[] | undefined>> = routes;
   const known = new Set(destinations ?? Object.values(byType).flatMap((names) => names ?? []));
   return async (tx, events) => {
+    assertEvents(events);
     const complete = events.map((event) => {
-      const route = Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
+      const route = isName(event.type) && Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
       return { source, destinations: route, ...event } as EventInput;
     });
     for (const [index, event] of complete.entries()) {
+      assertReadable(event, `events[${index}]`);
       const checked = await checkPayload(types, event.type, event.payload);
       if ('problem' in checked)
         throw new InvalidEventError(`events[${index}].${checked.field}`, checked.problem);
-      const stranger = event.destinations?.find((name) => !known.has(name));
+      const stranger = event.destinations?.find((name) => typeof name === 'string' && !known.has(name));
       if (stranger !== undefined) {
         const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
         throw new InvalidEventError(`events[${index}].destinations`, problem);
@@ -120,6 +122,23 @@ export function recorder<S extends Schemas>(
     }
     return recordEvents(tx, complete);
   };
+}
+
+function assertEvents(events: readonly unknown[]): void {
+  if (!Array.isArray(events)) throw new InvalidEventError('events', 'expected an array');
+  for (const [index, event] of events.entries()) {
+    if (typeof event !== 'object' || event === null) {
+      throw new InvalidEventError(`events[${index}]`, 'expected an object');
+    }
+  }
+}
+
+/** What a recorder reads of an event before everything is checked; callers without types may give anything. */
+function assertReadable({ type, destinations }: EventInput, at: string): void {
+  if (!isName(type)) throw new InvalidEventError(`${at}.type`, `expected ${NAME}`);
+  if (destinations !== undefined && !Array.isArray(destinations)) {
+    throw new InvalidEventError(`${at}.destinations`, 'expected an array of at least one destination name');
+  }
 }
 
 type Draft = Omit<Row, 'destination'> & Pick<EventInput, 'destinations'>;

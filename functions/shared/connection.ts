@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ClientConfig } from 'pg';
 import * as z from 'zod';
-import { parseUrl, wantsTls, withoutTls } from './database-settings.ts';
+import { parseUrl, wantsDirectTls, wantsTls, withoutTls } from './database-settings.ts';
 import { ConfigurationError, describeError } from './errors.ts';
 
 /** Where the database is: one of `databaseUrl`, `databaseSecretArn` and `databaseUser`, as the cold start has checked. */
@@ -17,13 +17,17 @@ export interface ConnectionConfig {
 
 const DEFAULT_PORT = 5432;
 
+/** A field that may be missing; null and the empty text mean the same. */
+const optional = <S extends z.ZodType>(schema: S) =>
+  z.preprocess((value) => (value === '' ? undefined : (value ?? undefined)), schema.optional()).optional();
+
 /** What RDS keeps in a secret; a secret that RDS manages itself has the first two alone. */
 const secretShape = z.object({
   username: z.string().min(1),
   password: z.string().min(1),
-  host: z.string().min(1).optional(),
-  port: z.coerce.number().int().optional(),
-  dbname: z.string().min(1).optional(),
+  host: optional(z.string()),
+  port: optional(z.coerce.number().int()),
+  dbname: optional(z.string()),
 });
 
 /**
@@ -31,16 +35,21 @@ const secretShape = z.object({
  * for each connection. TLS is verified, host name included; only a connection string for this very machine may do
  * without.
  *
- * @throws ConfigurationError at once when DATABASE_CA_FILE cannot be read
+ * @throws ConfigurationError at once when DATABASE_CA_FILE cannot be read, or DATABASE_URL is malformed
  */
 export function connectionSettings(config: ConnectionConfig): () => Promise<ClientConfig> {
   const { databaseUrl, databaseSecretArn, databaseUser: user, databaseName, databaseCaFile } = config;
   const ssl = { rejectUnauthorized: true, ...authoritiesIn(databaseCaFile) };
   if (databaseUrl !== undefined) {
     const url = parseUrl(databaseUrl);
-    const settings = { connectionString: url ? withoutTls(url) : databaseUrl };
-    const isPlain = url !== undefined && databaseCaFile === undefined && !wantsTls(url);
-    return async () => (isPlain ? { ...settings, ssl: false } : { ...settings, ssl });
+    if (!url) throw new ConfigurationError(['DATABASE_URL: is not a valid URL (its value is not shown)']);
+    const isPlain = databaseCaFile === undefined && !wantsTls(url);
+    const settings: ClientConfig = {
+      connectionString: withoutTls(url),
+      ...(wantsDirectTls(url) && { sslnegotiation: 'direct' }),
+      ssl: isPlain ? false : ssl,
+    };
+    return async () => settings;
   }
   if (databaseSecretArn !== undefined) {
     return async () => ({ ...(await readSecret(databaseSecretArn, config)), ssl });

@@ -1,6 +1,7 @@
 // What goes together in the database's settings, and what a connection string may say.
 
 import { isIP } from 'node:net';
+import { Client } from 'pg';
 
 type Given = Readonly<Record<string, string | undefined>>;
 
@@ -47,8 +48,14 @@ function urlProblems(text: string): string[] {
   const url = parseUrl(text);
   if (!url)
     return [
-      'DATABASE_URL: is not a valid URL (its value is not shown); encode special characters in the password',
+      /@\/|@$/.test(text)
+        ? 'DATABASE_URL: has no host after the @ (its value is not shown); write a socket there, as in postgresql://user@%2Fvar%2Frun%2Fpostgresql/name'
+        : 'DATABASE_URL: is not a valid URL (its value is not shown); encode special characters in the password',
     ];
+  return tlsProblems(url);
+}
+
+function tlsProblems(url: URL): string[] {
   const problems = [];
   const mode = tlsModeOf(url);
   if (mode === 'no-verify' || url.searchParams.get('uselibpqcompat') === 'true') {
@@ -62,6 +69,12 @@ function urlProblems(text: string): string[] {
   } else if (mode !== undefined && mode !== 'disable' && !VERIFIED.includes(mode)) {
     problems.push(`DATABASE_URL: sslmode is none of ${VERIFIED.join(', ')}`);
   }
+  const negotiation = url.searchParams.get('sslnegotiation') ?? 'postgres';
+  if (!['postgres', 'direct'].includes(negotiation)) {
+    problems.push('DATABASE_URL: sslnegotiation is neither postgres nor direct');
+  } else if (mode === 'disable' && wantsDirectTls(url)) {
+    problems.push('DATABASE_URL: sslnegotiation=direct does not go with sslmode=disable');
+  }
   for (const key of ['sslcert', 'sslkey', 'sslrootcert']) {
     if (url.searchParams.has(key)) {
       problems.push(`DATABASE_URL: ${key} is not read; name an authority in DATABASE_CA_FILE`);
@@ -70,31 +83,59 @@ function urlProblems(text: string): string[] {
   return problems;
 }
 
-/** A connection string's parts; undefined when it is malformed. */
+/** A connection string's parts; undefined when it is malformed, for the standard or for pg. */
 export function parseUrl(text: string): URL | undefined {
-  return URL.canParse(text) ? new URL(text) : undefined;
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  try {
+    decodeURIComponent(url.hostname);
+    hostOf(url);
+    return url;
+  } catch {
+    return undefined;
+  }
 }
 
-function tlsModeOf({ searchParams }: URL): string | undefined {
+/**
+ * The host that pg connects to, by its own reading: an empty `host` parameter does not count, the last one wins, and
+ * PGHOST stands in for none. Another reading would send a password in the clear.
+ */
+const hostOf = (url: URL) => new Client({ connectionString: withoutTls(url), ssl: true }).host;
+
+function tlsModeOf(url: URL): string | undefined {
+  const { searchParams } = url;
   const ssl = searchParams.get('ssl');
   if (ssl === 'no-verify') return ssl;
   if (ssl === 'false' || ssl === '0') return 'disable';
-  return searchParams.get('sslmode') ?? (ssl === null ? undefined : 'require');
+  return searchParams.get('sslmode') ?? (ssl === null && !wantsDirectTls(url) ? undefined : 'require');
 }
 
+/** Whether TLS begins at once, without asking the server first whether it speaks it. */
+export const wantsDirectTls = ({ searchParams }: URL) => searchParams.get('sslnegotiation') === 'direct';
+
 /** Whether a server is reached without any network: by loopback or by a socket. */
-export function isLocal({ hostname, searchParams }: URL): boolean {
-  const host = searchParams.get('host') ?? decodeURIComponent(hostname);
-  if (host === '' || host.startsWith('/') || host === 'localhost' || host === '[::1]') return true;
+function isLocal(url: URL): boolean {
+  const host = hostOf(url);
+  if (host.startsWith('/') || host === 'localhost' || host === '::1') return true;
   return isIP(host) === 4 && host.startsWith('127.');
 }
 
 /** Whether the connection is to be encrypted: always, but for a server on this machine that nothing is said about. */
 export const wantsTls = (url: URL) => !isLocal(url) || (tlsModeOf(url) ?? 'disable') !== 'disable';
 
+const TLS_PARAMETERS = [
+  'ssl',
+  'sslmode',
+  'sslnegotiation',
+  'uselibpqcompat',
+  'sslcert',
+  'sslkey',
+  'sslrootcert',
+];
+
 /** The same connection string without what it says about TLS, which pg would take over what it is told beside. */
 export function withoutTls(url: URL): string {
   const plain = new URL(url);
-  for (const key of ['ssl', 'sslmode', 'uselibpqcompat']) plain.searchParams.delete(key);
+  for (const key of TLS_PARAMETERS) plain.searchParams.delete(key);
   return plain.href;
 }

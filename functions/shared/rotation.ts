@@ -2,7 +2,7 @@ import type { ClientConfig, Pool, PoolClient } from 'pg';
 
 /** PostgreSQL's code for a wrong password. */
 const INVALID_PASSWORD = '28P01';
-/** A secret that has not changed is not asked for again within this time, however many connections are refused. */
+/** A secret that has not changed, or cannot be read, is not asked for again within this time, however many are refused. */
 const QUIET_MS = 5_000;
 
 type Callback = (error?: Error, client?: PoolClient, done?: PoolClient['release']) => void;
@@ -45,19 +45,28 @@ async function handOver(client: Promise<PoolClient>, callback: Callback): Promis
 /** Says whether the pool has another password than the refused one, after asking for it if need be. */
 function renewer(pool: Pool, readSettings: () => Promise<ClientConfig>) {
   let reading: Promise<void> | undefined;
-  let unchangedAt = -Infinity;
+  let inVainAt = -Infinity;
+  let failure: { readonly reason: unknown } | undefined;
   const read = async () => {
-    const { user, password } = await readSettings();
-    if (password === pool.options.password) unchangedAt = performance.now();
-    Object.assign(pool.options, { user, password });
+    try {
+      const { user, password } = await readSettings();
+      failure = undefined;
+      if (password === pool.options.password) inVainAt = performance.now();
+      Object.assign(pool.options, { user, password });
+    } catch (reason) {
+      failure = { reason };
+      inVainAt = performance.now();
+    }
   };
   return async (refused: unknown): Promise<boolean> => {
-    if (pool.options.password === refused && performance.now() - unchangedAt > QUIET_MS) {
+    if (pool.options.password === refused && performance.now() - inVainAt > QUIET_MS) {
       reading ??= read().finally(() => {
         reading = undefined;
       });
       await reading;
     }
+    // Also to those who come within the quiet time: why there is no new password says more than that the old one is wrong.
+    if (failure && pool.options.password === refused) throw failure.reason;
     return pool.options.password !== refused;
   };
 }
