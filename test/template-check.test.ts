@@ -135,6 +135,63 @@ describe.each([
     /^TickScheduleRole.*Condition: scheduler.amazonaws.com may act for any account/,
   ],
   [
+    'a policy of somebody else',
+    'RelayRole.ManagedPolicyArns',
+    ['arn:aws:iam::aws:policy/AdministratorAccess'],
+    /^RelayRole.ManagedPolicyArns: ".*AdministratorAccess" is no policy of this template$/,
+  ],
+  [
+    'a policy of somebody else, perhaps',
+    'RelayRole.ManagedPolicyArns',
+    {
+      'Fn::If': ['MakesAlarmTopic', ['arn:aws:iam::aws:policy/AdministratorAccess'], { Ref: 'AWS::NoValue' }],
+    },
+    /^RelayRole.ManagedPolicyArns: ".*AdministratorAccess" is no policy/,
+  ],
+  [
+    'a wide statement, perhaps',
+    `${RELAY_POLICY}.0`,
+    {
+      'Fn::If': [
+        'MakesAlarmTopic',
+        { Ref: 'AWS::NoValue' },
+        { Effect: 'Allow', Action: 's3:*', Resource: 'x' },
+      ],
+    },
+    /^RelayRole.Policies.relay\[0\].Action: s3:\* allows more/,
+  ],
+  [
+    '? in an action',
+    `${RELAY_POLICY}.0.Action`,
+    'logs:PutLogEvent?',
+    /^RelayRole.Policies.relay\[0\].Action: logs:PutLogEvent\? allows more/,
+  ],
+  [
+    '? in a resource',
+    `${RELAY_POLICY}.1.Resource`,
+    'arn:aws:sqs:eu-central-1:000000000000:????',
+    /^RelayRole.Policies.relay\[1\].Resource: .* is wider/,
+  ],
+  [
+    'an action that only the deploy knows',
+    `${RELAY_POLICY}.0.Action`,
+    [{ 'Fn::Sub': 'logs:${AWS::Region}' }],
+    /^RelayRole.Policies.relay\[0\].Action: .* is not plain text$/,
+  ],
+  ['text for a statement', `${RELAY_POLICY}.0`, 'Allow', /^RelayRole.Policies.relay\[0\]: is no statement$/],
+  [
+    'trust in another account',
+    `${TRUST}.Principal.AWS`,
+    'arn:aws:iam::000000000000:root',
+    /^TickScheduleRole.AssumeRolePolicyDocument\[0\].Principal: trusts AWS/,
+  ],
+  [
+    'trust in every account but one',
+    `${TRUST}.Condition`,
+    { StringNotEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } },
+    /^TickScheduleRole.*Condition: scheduler.amazonaws.com may act for any account/,
+  ],
+  [
     'a role of two functions',
     'PruneLambdaFunction.Role',
     { 'Fn::GetAtt': ['RelayRole', 'Arn'] },
@@ -192,6 +249,50 @@ describe.each([
   ],
   ['no encryption', 'TickQueue.SqsManagedSseEnabled', false, /^TickQueue.SqsManagedSseEnabled/],
   ['no TLS', 'StockQueueOnlyOverTls.Queues', [], /^StockQueue: no queue policy denies it without TLS/],
+  [
+    'TLS for one action',
+    `${QUEUE_POLICY}.Action`,
+    'sqs:SendMessage',
+    /^StockQueue: no queue policy denies it without TLS/,
+  ],
+  [
+    'TLS for one principal',
+    `${QUEUE_POLICY}.Principal`,
+    { AWS: 'arn:aws:iam::000000000000:root' },
+    /^StockQueue: no queue policy denies it without TLS/,
+  ],
+  [
+    'TLS for another queue',
+    `${QUEUE_POLICY}.Resource`,
+    { 'Fn::GetAtt': ['HistoryQueue', 'Arn'] },
+    /^StockQueue: no queue policy denies it without TLS/,
+  ],
+  [
+    'TLS on one more condition',
+    `${QUEUE_POLICY}.Condition.StringEquals`,
+    { 'aws:PrincipalAccount': '000000000000' },
+    /^StockQueue: no queue policy denies it without TLS/,
+  ],
+  [
+    'no TLS, beside another denial',
+    'StockQueueOnlyOverTls.PolicyDocument.Statement',
+    [
+      {
+        Effect: 'Allow',
+        Principal: '*',
+        Action: 'sqs:*',
+        Resource: { 'Fn::GetAtt': ['StockQueue', 'Arn'] },
+        Condition: { Bool: { 'aws:SecureTransport': 'false' } },
+      },
+      {
+        Effect: 'Deny',
+        Principal: '*',
+        Action: 'sqs:PurgeQueue',
+        Resource: { 'Fn::GetAtt': ['StockQueue', 'Arn'] },
+      },
+    ],
+    /^StockQueue: no queue policy denies it without TLS/,
+  ],
   ['no retention', 'RelayLogGroup.RetentionInDays', undefined, /^RelayLogGroup.RetentionInDays: missing/],
   [
     'a log group of another',
