@@ -145,17 +145,35 @@ function connectionProblems(
   mappings: readonly Mapping[],
   maxConnections: number,
 ): string[] {
-  const parts = functions
-    .filter(({ environment }) => Object.keys(environment).some((key) => key.startsWith('DATABASE_')))
-    .map(({ id, name, environment }) => {
-      const pool = Number(environment['OUTBOX_POOL_SIZE'] ?? 5);
-      const mapping = mappings.find((each) => each.function.id === id);
-      const sandboxes = mapping ? (mapping.maximumConcurrency ?? LAMBDA_POLLS) : 1;
-      return { text: `${name} ${pool} × ${sandboxes}`, connections: pool * sandboxes };
-    });
+  const parts = functions.filter(asksDatabase).map(({ id, name, environment, reservedConcurrency }) => {
+    const pool = Number(environment['OUTBOX_POOL_SIZE'] ?? 5);
+    const mapping = mappings.find((each) => each.function.id === id);
+    const started = mapping ? (mapping.maximumConcurrency ?? LAMBDA_POLLS) : (reservedConcurrency ?? 1);
+    const sandboxes = Math.min(started, reservedConcurrency ?? Infinity);
+    return { text: `${name} ${pool} × ${sandboxes}`, connections: pool * sandboxes };
+  });
   const wanted = parts.reduce((sum, { connections }) => sum + connections, 0);
   if (wanted + RESERVED_CONNECTIONS <= maxConnections) return [];
   return [
-    `max_connections is ${maxConnections}, below ${wanted + RESERVED_CONNECTIONS} = ${parts.map(({ text }) => text).join(' + ')} (OUTBOX_POOL_SIZE × MaximumConcurrency) and ${RESERVED_CONNECTIONS} for people; lower those, or put a proxy between`,
+    `max_connections is ${maxConnections}, below ${wanted + RESERVED_CONNECTIONS} = ${parts.map(({ text }) => text).join(' + ')} (OUTBOX_POOL_SIZE × MaximumConcurrency, or ReservedConcurrentExecutions) and ${RESERVED_CONNECTIONS} for people; lower those, or put a proxy between`,
   ];
 }
+
+/** Functions that callers start, as many at once as there are requests, and that the sum takes for one sandbox. */
+export function uncountedSandboxes(template: Template, functions: readonly DeployedFunction[]): string[] {
+  const called = new Set(
+    resourcesOf(template, 'AWS::Lambda::Permission')
+      .filter(([, { Principal }]) => String(Principal).startsWith('apigateway.'))
+      .flatMap(([, { FunctionName }]) => [...namesIn(FunctionName)]),
+  );
+  return functions
+    .filter(asksDatabase)
+    .filter(({ id, reservedConcurrency }) => called.has(id) && reservedConcurrency === undefined)
+    .map(
+      ({ name }) =>
+        `${name}: counted as one sandbox, though each request at once (HTTP) starts one; set its reservedConcurrency to have them counted`,
+    );
+}
+
+const asksDatabase = ({ environment }: DeployedFunction): boolean =>
+  Object.keys(environment).some((key) => key.startsWith('DATABASE_'));

@@ -10,8 +10,8 @@ import { relayConfig } from '../functions/relay/config.ts';
 import { connectionShape, readConfig, type Environment } from '../functions/shared/config.ts';
 import { ConfigurationError } from '../functions/shared/errors.ts';
 import { UsageError } from './local/errors.ts';
-import { functionsOf, type DeployedFunction, type Template } from './doctor-template.ts';
-import { relationsOf } from './doctor-relations.ts';
+import { relationsOf, uncountedSandboxes } from './doctor-relations.ts';
+import { expectTemplate, functionsOf, type DeployedFunction, type Template } from './doctor-template.ts';
 
 /** The very checks of each function's cold start; what has no settings of its own reads the database's. */
 const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> = {
@@ -30,7 +30,8 @@ const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
  * A function that has a queue's URL among its variables is a consumer, whatever its name; others are known by name.
  */
 export function environmentProblems(name: string, environment: Environment): string[] {
-  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? CONFIGS[name] : consumerConfig;
+  const own = Object.hasOwn(CONFIGS, name) ? CONFIGS[name] : undefined;
+  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? own : consumerConfig;
   try {
     check?.(environment);
     return [];
@@ -57,6 +58,24 @@ export function templateProblems(template: Template, maxConnections?: number): s
   ];
 }
 
+/**
+ * What the doctor does not know of a packaged template: functions with settings of the outbox that it has no checks for,
+ * and sandboxes that its sum leaves out. None of it is a fault.
+ */
+export function templateNotes(template: Template, maxConnections?: number): string[] {
+  const functions = functionsOf(template);
+  const unchecked = functions.filter(
+    ({ name, environment }) =>
+      environment['OUTBOX_QUEUE_URL'] === undefined &&
+      !Object.hasOwn(CONFIGS, name) &&
+      Object.keys(environment).some((key) => key.startsWith('OUTBOX_')),
+  );
+  return [
+    ...unchecked.map(({ name }) => `${name}: not checked; no checks for a function of that name`),
+    ...(maxConnections === undefined ? [] : uncountedSandboxes(template, functions)),
+  ];
+}
+
 /** Reads a template as packaged, or the variables of a live function as `aws lambda get-function-configuration` prints them. */
 export async function readJson<T>(file: string): Promise<T> {
   try {
@@ -75,13 +94,19 @@ export function variablesIn(json: unknown): Environment {
 
 const text = { type: 'string' } as const;
 
+/** What the doctor found, and what it did not look at. */
+export interface Findings {
+  problems: string[];
+  notes: string[];
+}
+
 /**
- * Runs the command and returns every problem found; none means that all agrees.
+ * Runs the command and returns every problem found; none means that all agrees, as far as the notes do not except it.
  *
  * @param environment for `--env`: the variables of this process
  * @throws UsageError when an option is missing or a file cannot be read
  */
-export async function doctor(args: readonly string[], environment: Environment): Promise<string[]> {
+export async function doctor(args: readonly string[], environment: Environment): Promise<Findings> {
   const { values } = parseArgs({
     args: [...args],
     options: {
@@ -105,12 +130,19 @@ export async function doctor(args: readonly string[], environment: Environment):
         `--function: no checks for ${JSON.stringify(values.function)}; expected one of ${Object.keys(CONFIGS).join(', ')}, or a consumer (with OUTBOX_QUEUE_URL)`,
       );
     }
-    return environmentProblems(values.function, given);
+    return { problems: environmentProblems(values.function, given), notes: [] };
   }
-  const most = values['max-connections'];
+  return examined(values.template ?? PACKAGED, values['max-connections']);
+}
+
+async function examined(file: string, most: string | undefined): Promise<Findings> {
   if (most !== undefined && !/^[1-9]\d*$/.test(most)) {
     throw new UsageError(`--max-connections: expected a whole number above 0, got ${JSON.stringify(most)}`);
   }
-  const template = await readJson<Template>(values.template ?? PACKAGED);
-  return templateProblems(template, most === undefined ? undefined : Number(most));
+  const template = expectTemplate(await readJson(file), file);
+  const maxConnections = most === undefined ? undefined : Number(most);
+  return {
+    problems: templateProblems(template, maxConnections),
+    notes: templateNotes(template, maxConnections),
+  };
 }

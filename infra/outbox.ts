@@ -78,10 +78,11 @@ function described(found: readonly EventWhereabouts[]): string {
     .join('\n');
 }
 
-/** Prints every contradiction, and returns the exit code. */
+/** Prints every contradiction and what was not looked at, and returns the exit code. */
 async function examine(args: readonly string[]): Promise<number> {
-  const problems = await doctor(args, process.env);
-  process.stdout.write(problems.length === 0 ? 'The settings agree.\n' : `${problems.join('\n')}\n`);
+  const { problems, notes } = await doctor(args, process.env);
+  const lines = [...(problems.length === 0 ? ['The settings agree.'] : problems), ...notes];
+  process.stdout.write(`${lines.join('\n')}\n`);
   return problems.length === 0 ? 0 : 1;
 }
 

@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises';
 import { describe, expect, test } from 'vitest';
-import { dashboardRows } from '../infra/template/alarms.ts';
 import { anchorsOf } from '../infra/template/check.ts';
+import { dashboardRows } from '../infra/template/dashboard.ts';
 import { METRICS, NAMESPACE } from '../infra/template/metrics.ts';
 import { packaged } from './support/packaged.ts';
 import {
@@ -84,6 +84,14 @@ test.each(CONSUMERS)('a dead letter of %s is told again halfway to its deletion'
 test('only silence of the gauge is an alarm', () => {
   const breaching = alarms.filter(([, alarm]) => alarm.TreatMissingData === 'breaching');
   expect(breaching.map(([id]) => id)).toEqual(['BacklogAgeAlarm']);
+});
+
+test('one run of prune that fails is told, however rarely it runs', () => {
+  expect(propertiesOf<Alarm>('PruneErrorsAlarm')).toMatchObject({
+    EvaluationPeriods: 1,
+    DatapointsToAlarm: 1,
+    Threshold: 0,
+  });
 });
 
 test('every consumer that a mapping starts has its alarms', () => {

@@ -4,7 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
-import { doctor, templateProblems } from '../infra/doctor.ts';
+import { doctor, templateNotes, templateProblems } from '../infra/doctor.ts';
 import type { Template } from '../infra/doctor-template.ts';
 import { afterwards } from './support/cleanup.ts';
 import { packaged, PACKAGING_TIMEOUT_MS } from './support/packaged.ts';
@@ -130,6 +130,60 @@ test('pools that do not fit into the server are added up', () => {
   ]);
 });
 
+test('a function that callers start counts as one sandbox, and is named, until its concurrency is reserved', () => {
+  expect(templateNotes(template)).toEqual([]);
+  expect(templateNotes(template, 500)).toEqual([
+    expect.stringMatching(/^orders: counted as one sandbox, .*HTTP/),
+  ]);
+  const reserved = planted('OrdersLambdaFunction', { ReservedConcurrentExecutions: 20 });
+  expect(templateNotes(reserved, 500)).toEqual([]);
+  expect(templateProblems(reserved, 50)).toEqual([expect.stringContaining('orders 5 × 20')]);
+});
+
+test('a function with settings of the outbox and no checks is named, one without them is not', () => {
+  const lambda = { Type: 'AWS::Lambda::Function', Properties: { Environment: { Variables: {} } } };
+  const other = { ...lambda, Properties: { Environment: { Variables: { OUTBOX_TICK_QUEUE_URL: 'x' } } } };
+  const { Resources } = template;
+  expect(
+    templateNotes({
+      Resources: { ...Resources, CheckoutLambdaFunction: other, ToStringLambdaFunction: lambda },
+    }),
+  ).toEqual([expect.stringMatching(/^checkout: not checked/)]);
+});
+
+const DESTINATIONS = '{"stock":{"kind":"sqs","queueUrl":"${Url}"}}';
+
+test.each([
+  ['Fn::Join', { 'Fn::Join': ['', ['{"stock":{"kind":"sqs","queueUrl":"', { Ref: 'StockQueue' }, '"}}']] }],
+  ['Fn::Sub with names of its own', { 'Fn::Sub': [DESTINATIONS, { Url: { Ref: 'StockQueue' } }] }],
+  [
+    'Fn::If',
+    {
+      'Fn::If': ['X', { Ref: 'AWS::NoValue' }, { 'Fn::Sub': DESTINATIONS.replace('{Url}', '{StockQueue}') }],
+    },
+  ],
+])('destinations are read through %s', (_, value) => {
+  expect(templateProblems(plantedVariables('RelayLambdaFunction', { OUTBOX_DESTINATIONS: value }))).toEqual(
+    [],
+  );
+  const bad = JSON.parse(JSON.stringify(value).replace('sqs', 'smoke-signal')) as unknown;
+  const problems = templateProblems(plantedVariables('RelayLambdaFunction', { OUTBOX_DESTINATIONS: bad }));
+  expect(problems).toContainEqual(expect.stringMatching(/^relay: OUTBOX_DESTINATIONS/));
+});
+
+test.each(['{}', 'null', '[]', '{"Resources":{"StockQueue":null}}'])(
+  'what is no template is refused: %s',
+  async (json) => {
+    const folder = await mkdtemp(path.join(tmpdir(), 'outbox-doctor-'));
+    afterwards(() => rm(folder, { recursive: true }));
+    const file = path.join(folder, 'template.json');
+    await writeFile(file, json);
+    await expect(doctor(['--template', file], {})).rejects.toThrow(
+      /template.json: expected the template that `npm run package` writes/,
+    );
+  },
+);
+
 test('variables of a live function are checked as its own cold start would', async () => {
   const folder = await mkdtemp(path.join(tmpdir(), 'outbox-doctor-'));
   afterwards(() => rm(folder, { recursive: true }));
@@ -140,15 +194,14 @@ test('variables of a live function are checked as its own cold start would', asy
     OUTBOX_DESTINATIONS: '{}',
   };
   await writeFile(file, JSON.stringify({ FunctionName: 'relay', Environment: { Variables } }));
-  const problems = await doctor(['--function', 'relay', '--variables', file], {});
+  const { problems } = await doctor(['--function', 'relay', '--variables', file], {});
   expect(problems).toContainEqual(expect.stringContaining('OUTBOX_DESTINATIONS'));
   expect(problems.join()).not.toContain('s3cret');
-  expect(await doctor(['--function', 'relay', '--env'], Variables)).toEqual(problems);
+  expect(await doctor(['--function', 'relay', '--env'], Variables)).toEqual({ problems, notes: [] });
   await expect(doctor(['--env'], Variables)).rejects.toThrow('--function');
   await expect(doctor(['--function', 'realy', '--env'], Variables)).rejects.toThrow('expected one of relay');
-  expect(
-    await doctor(['--function', 'gauge', '--env'], { OUTBOX_LEASE: '5', DATABASE_URL: 'x' }),
-  ).toHaveLength(2);
+  const gauge = await doctor(['--function', 'gauge', '--env'], { OUTBOX_LEASE: '5', DATABASE_URL: 'x' });
+  expect(gauge.problems).toHaveLength(2);
   await expect(doctor(['--template', '/nowhere.json'], {})).rejects.toThrow('npm run package');
 });
 

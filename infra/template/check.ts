@@ -2,7 +2,7 @@
 
 import { loadAwsServiceSpec } from '@aws-cdk/aws-service-spec';
 import { alarmErrors } from './alarms.ts';
-import type { Template } from './document.ts';
+import { isObject, type Template } from './document.ts';
 import { functionErrors } from './functions.ts';
 import { policyErrors } from './policies.ts';
 import { queueErrors } from './queues.ts';
@@ -18,6 +18,8 @@ let awsSpec: ReturnType<typeof loadAwsServiceSpec> | undefined;
  * @returns one line each, beginning with the logical id and the property; empty when nothing was found.
  */
 export async function templateErrors(template: Template, runbook: string): Promise<string[]> {
+  const shapeless = shapeErrors(template);
+  if (shapeless.length > 0) return shapeless;
   // A second's work, once.
   awsSpec ??= loadAwsServiceSpec();
   const database = await awsSpec;
@@ -30,6 +32,15 @@ export async function templateErrors(template: Template, runbook: string): Promi
     ...functionErrors(template),
     ...alarmErrors(template, anchorsOf(runbook)),
   ];
+}
+
+/** What is no template at all, such as a resource whose text was commented out. */
+function shapeErrors(template: unknown): string[] {
+  const resources = isObject(template) ? template['Resources'] : undefined;
+  if (!isObject(resources)) return ['Resources: must be an object'];
+  return Object.entries(resources)
+    .filter(([, resource]) => !isObject(resource) || typeof resource['Type'] !== 'string')
+    .map(([id]) => `${id}: must be an object with a Type`);
 }
 
 /** The anchors that a Markdown document's headings get: lower case, spaces as hyphens, no punctuation. */

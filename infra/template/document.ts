@@ -39,8 +39,15 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** One value or a list of them, as IAM takes both. */
-export function listOf<T>(value: T | T[] | undefined): T[] {
+/**
+ * What a value may turn out to be when it is deployed, as a flat list: each item of a list, and both branches of an
+ * `Fn::If`. `AWS::NoValue` is nothing.
+ */
+export function alternativesOf(value: unknown): unknown[] {
   if (value === undefined) return [];
-  return Array.isArray(value) ? value : [value];
+  if (Array.isArray(value)) return value.flatMap(alternativesOf);
+  if (!isObject(value)) return [value];
+  if (value['Ref'] === 'AWS::NoValue') return [];
+  const choice = value['Fn::If'];
+  return Array.isArray(choice) ? alternativesOf(choice.slice(1)) : [value];
 }

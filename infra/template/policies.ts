@@ -1,17 +1,21 @@
 // Least privilege: nothing is allowed on everything, and no service may borrow a role for somebody else.
 
-import { isObject, listOf, resourcesOf, type Template } from './document.ts';
+import { alternativesOf, isObject, referent, resourcesOf, type Template } from './document.ts';
+import { principalErrors, trustErrors } from './principals.ts';
 
 interface Statement {
   Sid?: string;
-  Effect?: string;
+  Effect?: unknown;
   Principal?: unknown;
-  Action?: string | string[];
+  Action?: unknown;
   Resource?: unknown;
-  Condition?: Record<string, unknown>;
+  Condition?: unknown;
 }
+/** A policy's place and text, and whether it says who may take a role. */
 interface Document {
-  Statement?: Statement | Statement[];
+  at: string;
+  text: unknown;
+  isTrust?: boolean;
 }
 
 /** What may be allowed on every resource, by Sid: docs/decisions/0021-wildcards-in-policies.md says why. */
@@ -20,71 +24,80 @@ export const ALLOWED_ON_EVERYTHING: Readonly<Record<string, RegExp>> = {
     /^ec2:(Create|Describe|Delete)NetworkInterfaces?$|^ec2:DescribeSubnets$|^ec2:(Una|A)ssignPrivateIpAddresses$/,
 };
 
-/** Services that act for many accounts and say for which one; Lambda does not when it assumes a function's role. */
-const SAYS_FOR_WHOM = ['scheduler.amazonaws.com', 'rds.amazonaws.com', 'cloudwatch.amazonaws.com'];
+/** `*` stands for any characters and `?` for any one. */
+const WILDCARD = /[*?]/;
 
 /**
- * Statements that allow more than they must: `*` in an action, a resource or a principal, `NotAction` and the like,
- * and trust in a service without the account it acts for. Denials take nothing and may be as wide as they like.
+ * Statements that allow more than they must: a wildcard in an action or a resource, anybody as principal, `NotAction`
+ * and the like, trust in an account or in a service without the account it acts for, and policies from outside the
+ * template, whose statements nobody sees here. Denials take nothing and may be as wide as they like.
  *
  * @returns one line each, beginning with the policy's place; empty when nothing was found.
  */
 export function policyErrors(template: Template): string[] {
-  return documentsOf(template).flatMap(([at, document]) =>
-    listOf(document.Statement).flatMap((statement, index) =>
-      statement.Effect === 'Deny' ? [] : statementErrors(`${at}[${statement.Sid ?? index}]`, statement),
-    ),
-  );
+  return [...documentsOf(template).flatMap(documentErrors), ...managedPolicyErrors(template)];
 }
 
-function documentsOf(template: Template): [at: string, document: Document][] {
-  const roles = resourcesOf<{
-    AssumeRolePolicyDocument: Document;
-    Policies: { PolicyName: string; PolicyDocument: Document }[];
-  }>(template, 'AWS::IAM::Role').flatMap(
-    ({ id, properties: { AssumeRolePolicyDocument: trust = {}, Policies = [] } }) => [
-      [`${id}.AssumeRolePolicyDocument`, trust] as [string, Document],
-      ...Policies.map((policy): [string, Document] => [
-        `${id}.Policies.${policy.PolicyName}`,
-        policy.PolicyDocument,
-      ]),
-    ],
-  );
+function documentsOf(template: Template): Document[] {
+  const roles = resourcesOf<{ AssumeRolePolicyDocument: unknown; Policies: unknown }>(
+    template,
+    'AWS::IAM::Role',
+  ).flatMap(({ id, properties: { AssumeRolePolicyDocument: trust, Policies } }) => [
+    { at: `${id}.AssumeRolePolicyDocument`, text: trust, isTrust: true },
+    ...alternativesOf(Policies)
+      .filter(isObject)
+      .map(({ PolicyName, PolicyDocument }) => ({
+        at: `${id}.Policies.${String(PolicyName)}`,
+        text: PolicyDocument,
+      })),
+  ]);
   const others = Object.entries(template.Resources)
     .filter(([, { Properties = {} }]) => isObject(Properties['PolicyDocument']))
-    .map(([id, { Properties = {} }]): [string, Document] => [
-      `${id}.PolicyDocument`,
-      Properties['PolicyDocument'] as Document,
-    ]);
+    .map(([id, { Properties = {} }]) => ({ at: `${id}.PolicyDocument`, text: Properties['PolicyDocument'] }));
   return [...roles, ...others];
 }
 
+function documentErrors({ at, text, isTrust = false }: Document): string[] {
+  const statements = alternativesOf(text).flatMap((document) =>
+    isObject(document) ? alternativesOf(document['Statement']) : [document],
+  );
+  return statements.flatMap((statement: unknown, index) => {
+    if (!isObject(statement)) return [`${at}[${index}]: is no statement`];
+    if (statement['Effect'] === 'Deny') return [];
+    const place = `${at}[${typeof statement['Sid'] === 'string' ? statement['Sid'] : index}]`;
+    return [...statementErrors(place, statement), ...(isTrust ? trustErrors(place, statement) : [])];
+  });
+}
+
 function statementErrors(at: string, statement: Statement): string[] {
-  const actions = listOf(statement.Action);
-  const wide = actions.filter((action) => action.includes('*'));
+  const actions = alternativesOf(statement.Action);
   const forbidden = ['NotAction', 'NotResource', 'NotPrincipal'].filter((key) => key in statement);
   return [
-    ...wide.map((action) => `${at}.Action: ${action} allows more than it names`),
+    ...actions.flatMap((action) => {
+      if (typeof action !== 'string') return [`${at}.Action: ${JSON.stringify(action)} is not plain text`];
+      return WILDCARD.test(action) ? [`${at}.Action: ${action} allows more than it names`] : [];
+    }),
     ...forbidden.map((key) => `${at}.${key}: allows everything else`),
     ...resourceErrors(at, statement, actions),
     ...principalErrors(at, statement),
   ];
 }
 
-function resourceErrors(at: string, { Sid = '', Resource }: Statement, actions: string[]): string[] {
-  const allowed = ALLOWED_ON_EVERYTHING[Sid];
-  if (allowed && actions.every((action) => allowed.test(action))) return [];
-  return listOf(Resource)
-    .filter((resource) => JSON.stringify(resource).includes('*'))
-    .map((resource) => `${at}.Resource: ${JSON.stringify(resource)} is wider than one resource`);
+function resourceErrors(at: string, { Sid = '', Resource }: Statement, actions: unknown[]): string[] {
+  const allowed = Object.hasOwn(ALLOWED_ON_EVERYTHING, Sid) ? ALLOWED_ON_EVERYTHING[Sid] : undefined;
+  if (allowed && actions.every((action) => typeof action === 'string' && allowed.test(action))) return [];
+  return alternativesOf(Resource)
+    .map((resource) => JSON.stringify(resource))
+    .filter((resource) => WILDCARD.test(resource))
+    .map((resource) => `${at}.Resource: ${resource} is wider than one resource`);
 }
 
-function principalErrors(at: string, { Principal, Condition = {} }: Statement): string[] {
-  if (Principal === undefined) return [];
-  if (JSON.stringify(Principal).includes('"*"')) return [`${at}.Principal: anybody`];
-  const services = isObject(Principal) ? listOf(Principal['Service'] as string | string[]) : [];
-  const conditions = JSON.stringify(Condition);
-  return services
-    .filter((service) => SAYS_FOR_WHOM.includes(service) && !conditions.includes('aws:SourceAccount'))
-    .map((service) => `${at}.Condition: ${service} may act for any account without aws:SourceAccount`);
+function managedPolicyErrors(template: Template): string[] {
+  const own = new Set(resourcesOf(template, 'AWS::IAM::ManagedPolicy').map(({ id }) => id));
+  return resourcesOf<{ ManagedPolicyArns: unknown }>(template, 'AWS::IAM::Role').flatMap(
+    ({ id, properties: { ManagedPolicyArns } }) =>
+      alternativesOf(ManagedPolicyArns)
+        .filter((policy) => !own.has(referent(policy) ?? ''))
+        .map((policy) => `${id}.ManagedPolicyArns: ${JSON.stringify(policy)} is no policy of this template`),
+  );
 }

@@ -1,6 +1,6 @@
 // What SQS and Lambda accept in silence and what then loses, repeats or buries messages (CASES E2, C5, C6).
 
-import { referent, resourcesOf, type Template } from './document.ts';
+import { isObject, referent, resourcesOf, type Template } from './document.ts';
 
 interface Queue {
   VisibilityTimeout: number;
@@ -113,10 +113,25 @@ function redriveErrors(template: Template, id: string, queue: Partial<Queue>): s
 
 function overTlsOnly(template: Template, queueId: string): boolean {
   return resourcesOf<QueuePolicy>(template, 'AWS::SQS::QueuePolicy').some(({ properties }) => {
-    const policy = JSON.stringify(properties.PolicyDocument ?? {});
-    const denies = policy.includes('"Deny"') && policy.includes('"aws:SecureTransport":"false"');
-    return denies && (properties.Queues ?? []).some((queue) => referent(queue) === queueId);
+    if (!(properties.Queues ?? []).some((queue) => referent(queue) === queueId)) return false;
+    const document = properties.PolicyDocument;
+    const statements = isObject(document) ? [document['Statement']].flat() : [];
+    return statements.some((statement) => deniesPlain(statement, queueId));
   });
+}
+
+/** Whole statement: one more condition, one action of many or one principal of many would leave a way without TLS. */
+function deniesPlain(statement: unknown, queueId: string): boolean {
+  if (!isObject(statement)) return false;
+  const { Effect, Principal, Action, Resource, Condition } = statement;
+  const condition = JSON.stringify(Condition)?.replace(':false}', ':"false"}');
+  return (
+    Effect === 'Deny' &&
+    Principal === '*' &&
+    [Action].flat().includes('sqs:*') &&
+    [Resource].flat().some((resource) => referent(resource) === queueId) &&
+    condition === '{"Bool":{"aws:SecureTransport":"false"}}'
+  );
 }
 
 const isShortLived = (queue: Partial<Queue>): boolean => retention(queue) <= SHORT_LIVED_SECONDS;
