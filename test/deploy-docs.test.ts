@@ -2,7 +2,6 @@
 
 import { readdir, readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { anchorsOf } from '../infra/template/check.ts';
 import { ALLOWED_ON_EVERYTHING } from '../infra/template/policies.ts';
 import { packaged } from './support/packaged.ts';
 import { lookups } from './support/template.ts';
@@ -50,19 +49,6 @@ test('the stages are as its table says', () => {
   expect(row('logs')[2]).toBe(`${String(propertiesOf('RelayLogGroup')['RetentionInDays'])} days`);
   expect(row('logs')[3]).toBe(`${/ dev:[^]*?logRetentionDays: (\d+)/.exec(service)?.[1]} days`);
   expect(template.Resources['TickSchedule']?.Properties?.['ScheduleExpression']).toBe('rate(1 minute)');
-});
-
-test('its links to headings lead somewhere', async () => {
-  for (const [from, text] of [
-    ['deploy.md', guide],
-    ['operations.md', await read('docs/operations.md')],
-  ] as const) {
-    for (const [, file = '', anchor = ''] of text.matchAll(/\]\(([\w-]*(?:\.md)?)#([\w-]+)\)/g)) {
-      expect([...anchorsOf(await read(`docs/${file || from}`))], `${from}: ${file}#${anchor}`).toContain(
-        anchor,
-      );
-    }
-  }
 });
 
 test('whatever is allowed on everything stands in the decision record, action by action', async () => {

@@ -61,15 +61,3 @@ test('its code is in the files it names', async () => {
     }
   }
 });
-
-test('links to files lead somewhere', async () => {
-  for (const document of ['README.md', 'docs/operations.md', 'docs/deploy.md']) {
-    const folder = document.includes('/') ? 'docs/' : '';
-    const links = [...(await read(document)).matchAll(/\]\((?!https?:)([^)#]+)/g)].map(
-      ([, link = '']) => link,
-    );
-    for (const link of links.filter((each) => each.endsWith('.md'))) {
-      expect((await read(folder + link)).length, link).toBeGreaterThan(0);
-    }
-  }
-});
