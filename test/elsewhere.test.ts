@@ -1,5 +1,5 @@
 // Case D6: suites again with the database in New York and the processes in Kolkata, nine and a half hours apart. These
-// are the ones in which time decides; all of them: OUTBOX_TEST_TIME_ZONE=America/New_York TZ=Asia/Kolkata npm test
+// are the ones in which time decides; all of them: TEST_TIME_ZONE=America/New_York TZ=Asia/Kolkata npm test
 
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
@@ -10,7 +10,7 @@ import { expect, test } from 'vitest';
 import { createDatabase } from './support/database.ts';
 
 const AGAIN = ['claim', 'settle', 'prune', 'elsewhere'].map((name) => `test/${name}.test.ts`);
-const zone = process.env['OUTBOX_TEST_TIME_ZONE'];
+const zone = process.env['TEST_TIME_ZONE'];
 
 test.runIf(zone)('the database and this process really are there', async () => {
   const db = await createDatabase();
@@ -24,7 +24,7 @@ test.skipIf(zone)(
     const report = join(tmpdir(), `outbox-elsewhere-${process.pid}.json`);
     const env = {
       ...process.env,
-      OUTBOX_TEST_TIME_ZONE: 'America/New_York',
+      TEST_TIME_ZONE: 'America/New_York',
       TZ: 'Asia/Kolkata',
       // A given server is not ours to set.
       DATABASE_URL: '',
