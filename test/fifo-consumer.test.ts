@@ -333,8 +333,11 @@ test('groups run side by side: one that waits does not keep the others waiting',
 
 test('no more groups run at once than connections are meant for', async () => {
   let [running, most] = [0, 0];
+  const two = gate();
   const effect = async () => {
     most = Math.max(most, (running += 1));
+    if (running === 2) two.resolve();
+    await two.promise;
     // Others could begin here.
     await prisma.$queryRaw`SELECT 1`;
     running -= 1;
