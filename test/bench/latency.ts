@@ -41,7 +41,13 @@ const cells = (values: number[]) =>
 
 const KEPT_QUANTILES = [0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1];
 const quantilesOf = (values: number[]) => KEPT_QUANTILES.map((q) => quantile(values, q));
-const payloadOf = (id: string) => ({ ...(JSON.parse(payloadText(0)) as object), orderId: id });
+/** Orders of a hundred articles, or every effect would wait for one row. */
+const ARTICLES = 100;
+const payloadOf = (id: string) => ({
+  ...(JSON.parse(payloadText(0)) as object),
+  orderId: id,
+  sku: `SKU-${Number(id.split('-')[1]) % ARTICLES}`,
+});
 
 /** `npm run bench -- latency` */
 export const latency: Benchmark = async (bench) => {
@@ -88,7 +94,7 @@ export const latency: Benchmark = async (bench) => {
             String(missing),
           ];
         }),
-        note: `${seconds} s each, one transaction an event. Ours: one nudge under way at a time; two relays and five consumers, as the template has them, polling the emulator from one process.`,
+        note: `${seconds} s each, one transaction an event. Ours: one nudge under way at a time; two relays and five consumers, as the template has them, the relays in one process and the consumers in another.`,
       },
     ],
     data: {
@@ -107,28 +113,37 @@ async function measure(
 ): Promise<Measured> {
   const database = await bench.postgres.create();
   const [stock, ticks] = [await bench.outside.createQueue(), await bench.outside.createQueue()];
-  await database.sql(`INSERT INTO stock_balance VALUES ('SKU-17', 1000000000)`);
+  await database.sql(
+    `INSERT INTO stock_balance SELECT 'SKU-' || n, 1000000000 FROM generate_series(0, ${ARTICLES - 1}) AS n`,
+  );
   const endpoint = await bench.outside.endpoint(0);
   const measured = await inScope(async () => {
     const env = { ...AWS_ENVIRONMENT, AWS_ENDPOINT_URL: endpoint };
     const record = await recorderOf(way, database.url, ticks.queueUrl, endpoint);
-    const child = startProcess(new URL('./programs/latency.ts', import.meta.url), { env });
-    child.send({
-      way,
-      databaseUrl: database.url,
-      queueUrl: stock.queueUrl,
-      tickQueueUrl: ticks.queueUrl,
-    } satisfies LatencyRequest);
-    await child.message((message) => (message as { kind?: string }).kind === 'ready', 30_000);
+    const parts: LatencyRequest['part'][] = way === 'ours' ? ['publish', 'apply'] : ['publish'];
+    const children = parts.map((part) => {
+      const child = startProcess(new URL('./programs/latency.ts', import.meta.url), { env });
+      child.send({
+        way,
+        part,
+        databaseUrl: database.url,
+        queueUrl: stock.queueUrl,
+        tickQueueUrl: ticks.queueUrl,
+      } satisfies LatencyRequest);
+      return child;
+    });
+    for (const child of children)
+      await child.message((message) => (message as { kind?: string }).kind === 'ready', 30_000);
+    const seen = () => children.flatMap(({ messages }) => messages);
     // Warms up: connections, plans, code.
     await pace(record.one, Math.min(rate, 100), 1, 'WARM');
     const { committed, reached } = await pace(record.one, rate, seconds, 'ORDER');
     const waited = way === 'ours' ? 'applied' : 'published';
     const deadline = performance.now() + PATIENCE_MS;
-    let times = timesOf(child.messages, committed);
+    let times = timesOf(seen(), committed);
     while (times[waited].length < committed.size && performance.now() < deadline) {
       await sleep(100);
-      times = timesOf(child.messages, committed);
+      times = timesOf(seen(), committed);
     }
     await record.close();
     return { way: WAYS[way], rate, reached, recorded: committed.size, ...times };

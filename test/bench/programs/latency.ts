@@ -24,6 +24,8 @@ import { publisherTo } from '../contenders/publisher.ts';
 /** What the parent sends first. */
 export interface LatencyRequest {
   readonly way: 'ours' | 'pgBoss' | 'graphile';
+  /** Of ours: relays and consumers are different functions, so they are different processes. */
+  readonly part: 'publish' | 'apply';
   readonly databaseUrl: string;
   readonly queueUrl: string;
   readonly tickQueueUrl: string;
@@ -83,16 +85,25 @@ function poll(
 const recordOf = ({ MessageId, Body }: Message) =>
   ({ messageId: MessageId, body: Body, eventSourceARN: 'arn:aws:sqs:us-east-1:0:stock' }) as SQSRecord;
 
-/** Two relays and five consumers, as the template has them, in one process. */
-function startOurs({ databaseUrl, queueUrl, tickQueueUrl }: LatencyRequest): void {
-  const sqs = new SQSClient({});
+/** Two relays, or five consumers, as the template has them. */
+function startOurs(request: LatencyRequest): void {
+  if (request.part === 'publish') startRelays(request);
+  else startConsumers(request);
+}
+
+function startRelays({ databaseUrl, queueUrl, tickQueueUrl }: LatencyRequest): void {
   const config = relayConfig({
     DATABASE_URL: databaseUrl,
     OUTBOX_DESTINATIONS: JSON.stringify({ stock: { kind: 'sqs', queueUrl } }),
   });
   const parts = partsOf(connect(config), config);
   const senders = new Map([...parts.senders].map(([name, sender]) => [name, noting(sender)]));
-  poll(sqs, tickQueueUrl, 2, () => tick({ ...parts, senders, report: () => undefined }, countdown(20_000)));
+  poll(new SQSClient({}), tickQueueUrl, 2, () =>
+    tick({ ...parts, senders, report: () => undefined }, countdown(20_000)),
+  );
+}
+
+function startConsumers({ databaseUrl, queueUrl }: LatencyRequest): void {
   const consumerSettings = consumerConfig({
     DATABASE_URL: databaseUrl,
     OUTBOX_QUEUE_URL: queueUrl,
@@ -114,7 +125,7 @@ function startOurs({ databaseUrl, queueUrl, tickQueueUrl }: LatencyRequest): voi
     transactionPer: 'batch',
   });
   const context = { getRemainingTimeInMillis: () => 30_000 } as Context;
-  poll(sqs, queueUrl, 5, async (Records) => {
+  poll(new SQSClient({}), queueUrl, 5, async (Records) => {
     const { batchItemFailures } = await handler({ Records }, context);
     const failed = new Set(batchItemFailures.map(({ itemIdentifier }) => itemIdentifier));
     const at = now();
