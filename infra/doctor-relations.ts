@@ -1,6 +1,7 @@
 // What must agree between a function and what is outside it: its timeout, its queue, its mapping, the other functions.
 
-import { namesIn, resourcesOf, type DeployedFunction, type Template } from './doctor-template.ts';
+import { namesIn, type DeployedFunction } from './doctor-template.ts';
+import { resourcesOf, type Template } from './template/document.ts';
 
 const DAY_SECONDS = 86_400;
 /** SQS's own default, as CloudFormation leaves it. */
@@ -38,7 +39,7 @@ export function relationsOf(
 }
 
 function mappingsOf(template: Template, functions: readonly DeployedFunction[]): Mapping[] {
-  return resourcesOf(template, 'AWS::Lambda::EventSourceMapping').flatMap(([id, properties]) => {
+  return resourcesOf(template, 'AWS::Lambda::EventSourceMapping').flatMap(({ id, properties }) => {
     const [queueId] = namesIn(properties['EventSourceArn']);
     const [functionId] = namesIn(properties['FunctionName']);
     const called = functions.find((each) => each.id === functionId);
@@ -115,7 +116,7 @@ function retentionProblems(template: Template, deployed: DeployedFunction): stri
 /** What prune believes of the queues, against what they keep. Queues of less than a day carry no events. */
 function ledgerProblems(template: Template, { name, environment }: DeployedFunction): string[] {
   if (environment['OUTBOX_LEDGER_RETENTION_DAYS'] === undefined) return [];
-  return resourcesOf(template, 'AWS::SQS::Queue').flatMap(([id, queue]) => {
+  return resourcesOf(template, 'AWS::SQS::Queue').flatMap(({ id, properties: queue }) => {
     const key = queue['RedrivePolicy'] ? 'OUTBOX_QUEUE_RETENTION_DAYS' : 'OUTBOX_DEAD_LETTER_RETENTION_DAYS';
     const days = retentionOf(queue) / DAY_SECONDS;
     const believed = Number(environment[key] ?? DEFAULT_RETENTION_DAYS);
@@ -163,8 +164,8 @@ function connectionProblems(
 export function uncountedSandboxes(template: Template, functions: readonly DeployedFunction[]): string[] {
   const called = new Set(
     resourcesOf(template, 'AWS::Lambda::Permission')
-      .filter(([, { Principal }]) => String(Principal).startsWith('apigateway.'))
-      .flatMap(([, { FunctionName }]) => [...namesIn(FunctionName)]),
+      .filter(({ properties: { Principal } }) => String(Principal).startsWith('apigateway.'))
+      .flatMap(({ properties: { FunctionName } }) => [...namesIn(FunctionName)]),
   );
   return functions
     .filter(asksDatabase)

@@ -1,12 +1,7 @@
 // What the doctor needs of a packaged template: its functions with their variables, as a cold start would read them.
 
 import { UsageError } from './local/errors.ts';
-import { isObject } from './template/document.ts';
-
-/** The packaged template, as far as it is read here. */
-export interface Template {
-  Resources: Record<string, { Type: string; Properties?: Record<string, unknown> }>;
-}
+import { isObject, resourcesOf, type Template } from './template/document.ts';
 
 /** A function of the template. */
 export interface DeployedFunction {
@@ -58,7 +53,7 @@ export function expectTemplate(json: unknown, file: string): Template {
 
 /** The functions of a template. A function's short name is what the packager made its logical id from. */
 export function functionsOf(template: Template): DeployedFunction[] {
-  return resourcesOf(template, 'AWS::Lambda::Function').map(([id, properties]) => {
+  return resourcesOf(template, 'AWS::Lambda::Function').map(({ id, properties }) => {
     const { Variables = {} } = (properties['Environment'] ?? {}) as { Variables?: Record<string, unknown> };
     const given = Object.entries(Variables);
     return {
@@ -71,12 +66,6 @@ export function functionsOf(template: Template): DeployedFunction[] {
     };
   });
 }
-
-/** The resources of one type, with their logical ids. */
-export const resourcesOf = (template: Template, type: string): [string, Record<string, unknown>][] =>
-  Object.entries(template.Resources)
-    .filter(([, resource]) => resource.Type === type)
-    .map(([id, { Properties = {} }]) => [id, Properties]);
 
 function reservedOf({ ReservedConcurrentExecutions: reserved }: Record<string, unknown>): number | undefined {
   return reserved === undefined || Number.isNaN(Number(reserved)) ? undefined : Number(reserved);

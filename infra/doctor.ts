@@ -11,7 +11,8 @@ import { connectionShape, readConfig, type Environment } from '../functions/shar
 import { ConfigurationError } from '../functions/shared/errors.ts';
 import { UsageError } from './local/errors.ts';
 import { relationsOf, uncountedSandboxes } from './doctor-relations.ts';
-import { expectTemplate, functionsOf, type DeployedFunction, type Template } from './doctor-template.ts';
+import { expectTemplate, functionsOf, type DeployedFunction } from './doctor-template.ts';
+import type { Template } from './template/document.ts';
 
 /** The very checks of each function's cold start; what has no settings of its own reads the database's. */
 const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> = {

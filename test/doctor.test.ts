@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeAll, expect, test } from 'vitest';
 import { doctor, templateNotes, templateProblems } from '../infra/doctor.ts';
-import type { Template } from '../infra/doctor-template.ts';
+import type { Template } from '../infra/template/document.ts';
 import { afterwards } from './support/cleanup.ts';
 import { packaged, PACKAGING_TIMEOUT_MS } from './support/packaged.ts';
 import { startProcess } from './support/process.ts';

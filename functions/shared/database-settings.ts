@@ -6,7 +6,7 @@ import { Client } from 'pg';
 type Given = Readonly<Record<string, string | undefined>>;
 
 /** The three ways to say where the database is, each by the variable that chooses it. */
-const WAYS = ['DATABASE_URL', 'DATABASE_SECRET_ARN', 'DATABASE_USER'];
+export const WAYS = ['DATABASE_URL', 'DATABASE_SECRET_ARN', 'DATABASE_USER'];
 const PARTS = ['DATABASE_HOST', 'DATABASE_PORT', 'DATABASE_NAME'];
 
 /** What is wrong with these variables taken together: sentences that begin with the variable. Never shows a value. */

@@ -1,5 +1,6 @@
 // Functions and schedules: what Lambda and Scheduler accept in silence.
 
+import { WAYS } from '../../functions/shared/database-settings.ts';
 import { referent, resourcesOf, type Template } from './document.ts';
 
 interface Lambda {
@@ -19,7 +20,6 @@ interface Schedule {
 /** AWS's description of Lambda does not list what these two may be. */
 const RUNTIME = 'nodejs24.x';
 const ARCHITECTURE = 'arm64';
-const DATABASE_WAYS = ['DATABASE_URL', 'DATABASE_SECRET_ARN', 'DATABASE_USER'];
 
 /**
  * Functions with another runtime, without a role or a log group of their own or a way to the database, leases that
@@ -44,14 +44,14 @@ export function functionErrors(template: Template): string[] {
 
 function lambdaErrors(id: string, lambda: Partial<Lambda>): string[] {
   const variables = lambda.Environment?.Variables ?? {};
-  const ways = DATABASE_WAYS.filter((way) => way in variables);
+  const ways = WAYS.filter((way) => way in variables);
   const lease = Number(variables['OUTBOX_LEASE_SECONDS'] ?? Infinity);
   const errors: string[] = [];
   if (lambda.Runtime !== RUNTIME) errors.push(`${id}.Runtime: ${lambda.Runtime} is not ${RUNTIME}`);
   if (lambda.Architectures?.join() !== ARCHITECTURE) errors.push(`${id}.Architectures: not ${ARCHITECTURE}`);
   if (ways.length !== 1) {
     errors.push(
-      `${id}.Environment: exactly one of ${DATABASE_WAYS.join(', ')} is needed, has ${ways.join(', ') || 'none'}`,
+      `${id}.Environment: exactly one of ${WAYS.join(', ')} is needed, has ${ways.join(', ') || 'none'}`,
     );
   }
   if (lease <= (lambda.Timeout ?? 0)) {
@@ -59,11 +59,11 @@ function lambdaErrors(id: string, lambda: Partial<Lambda>): string[] {
       `${id}.Environment.OUTBOX_LEASE_SECONDS: ${lease} ends before the function's timeout of ${lambda.Timeout} s`,
     );
   }
-  for (const [name, setting] of [['OUTBOX_FUNCTION_TIMEOUT_SECONDS', lambda.Timeout]] as const) {
-    const said = variables[name];
-    if (said !== undefined && Number(said) !== setting) {
-      errors.push(`${id}.Environment.${name}: says ${JSON.stringify(said)}, the function has ${setting}`);
-    }
+  const said = variables['OUTBOX_FUNCTION_TIMEOUT_SECONDS'];
+  if (said !== undefined && Number(said) !== lambda.Timeout) {
+    errors.push(
+      `${id}.Environment.OUTBOX_FUNCTION_TIMEOUT_SECONDS: says ${JSON.stringify(said)}, the function has ${lambda.Timeout}`,
+    );
   }
   return errors;
 }
