@@ -1,5 +1,4 @@
 import { performance } from 'node:perf_hooks';
-import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Milliseconds left until some end; negative once it has passed. Counted on the monotonic clock, never on wall time. */
 export type TimeLeft = () => number;
@@ -24,15 +23,17 @@ export function invocationTimeLeft(
  * @throws Error when the time is over first; `work` goes on, and nobody listens to it any more
  */
 export async function inTime<T>(work: Promise<T>, timeLeft: TimeLeft): Promise<T> {
-  const timer = new AbortController();
-  const late = sleep(Math.max(0, timeLeft()), undefined, { signal: timer.signal }).then(
-    () => Promise.reject(new Error('OutOfTime: not done when the time was over')),
-    () => new Promise<never>(() => {}),
-  );
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new Error('OutOfTime: not done when the time was over')),
+      Math.max(0, timeLeft()),
+    );
+  });
   try {
     return await Promise.race([work, late]);
   } finally {
-    timer.abort();
+    clearTimeout(timer);
   }
 }
 
