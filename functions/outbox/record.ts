@@ -9,34 +9,30 @@ import { checkAttributes, payloadText } from './check.ts';
 /** The most that SQS takes in one message, in bytes of UTF-8. */
 export const MAX_ENVELOPE_BYTES = 1_048_576;
 
-interface Row {
-  readonly eventId: string;
-  readonly destination: string;
-  readonly source: string;
-  readonly type: string;
-  readonly orderingKey: string | null;
-  readonly traceParent: string | null;
-  readonly payload: string;
-  readonly dueAtSeconds: number | null;
-  readonly delaySeconds: number;
-}
+// All rows in one parameter: PostgreSQL plans that in half the time that an array for each column takes.
+const ROWS = `
+json_to_recordset($1::json) AS r("eventId" uuid, destination text, source text, type text, "orderingKey" text, payload text,
+  "traceParent" text, "dueAtSeconds" float8, "delaySeconds" float8, position int)`;
 
-// `held` locks each ordering key until the transaction ends, before any sequence number is drawn: within a key, the order
-// of `sequence` is the order of commit. In order of the lock numbers, so that two statements cannot deadlock.
-// WITH ORDINALITY keeps the given order in `sequence`.
-const RECORD = `
+// ORDER BY keeps the given order in `sequence`.
+const insertFrom = (rows: string) => `
+INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, trace_parent, due_at)
+SELECT "eventId", destination, source, type, "orderingKey", payload::json, "traceParent",
+       coalesce(to_timestamp("dueAtSeconds"), now() + "delaySeconds" * interval '1 second')
+FROM ${rows}
+ORDER BY position
+ON CONFLICT (event_id, source, destination) DO NOTHING`;
+
+const RECORD = insertFrom(ROWS);
+
+// Locks each ordering key until the transaction ends, before any sequence number is drawn: within a key, the order of
+// `sequence` is the order of commit. In order of the lock numbers, so that two statements cannot deadlock.
+const RECORD_KEYED = `
 WITH held AS MATERIALIZED (
   SELECT pg_advisory_xact_lock(number) FROM (
-    SELECT DISTINCT hashtextextended('outbox ' || key, 0) AS number FROM unnest($5::text[]) AS key
-    WHERE key IS NOT NULL ORDER BY number) AS numbers)
-INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, trace_parent, due_at)
-SELECT r.event_id, r.destination, r.source, r.type, r.ordering_key, r.payload::json, r.trace_parent,
-       coalesce(to_timestamp(r.due_at), now() + r.delay * interval '1 second')
-FROM (SELECT count(*) FROM held) AS all_held,
-     unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::float8[], $8::float8[], $9::text[])
-     WITH ORDINALITY AS r(event_id, destination, source, type, ordering_key, payload, due_at, delay, trace_parent, position)
-ORDER BY r.position
-ON CONFLICT (event_id, source, destination) DO NOTHING`;
+    SELECT DISTINCT hashtextextended('outbox ' || key, 0) AS number FROM unnest($2::text[]) AS key
+    ORDER BY number) AS numbers)
+${insertFrom(`(SELECT count(*) FROM held) AS all_held, ${ROWS}`)}`;
 
 /**
  * Records events inside the caller's transaction: they exist if and only if it commits. Nothing is sent yet.
@@ -58,20 +54,13 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
   const traceParent = activeTraceParent();
   const drafts = events.map((event, index) => toDraft(event, index, traceParent));
   const rows = drafts.flatMap(({ destinations, ...draft }) =>
-    destinations.map((destination): Row => ({ ...draft, destination })),
+    destinations.map((destination) => ({ ...draft, destination })),
   );
-  const column = <K extends keyof Row>(key: K) => rows.map((row) => row[key]);
-  await storeOf(tx).execute(RECORD, [
-    column('eventId'),
-    column('destination'),
-    column('source'),
-    column('type'),
-    column('orderingKey'),
-    column('payload'),
-    column('dueAtSeconds'),
-    column('delaySeconds'),
-    column('traceParent'),
-  ]);
+  const keys = drafts.flatMap(({ orderingKey }) => orderingKey ?? []);
+  const values = [JSON.stringify(rows.map((row, position) => ({ ...row, position })))];
+  await (keys.length > 0
+    ? storeOf(tx).execute(RECORD_KEYED, [...values, keys])
+    : storeOf(tx).execute(RECORD, values));
   return drafts.map(({ eventId }) => eventId);
 }
 
@@ -141,7 +130,18 @@ function assertReadable({ type, destinations }: EventInput, at: string): void {
   }
 }
 
-type Draft = Omit<Row, 'destination'> & Pick<EventInput, 'destinations'>;
+/** A row of the outbox, but for its destinations. */
+interface Draft {
+  readonly eventId: string;
+  readonly destinations: readonly string[];
+  readonly source: string;
+  readonly type: string;
+  readonly orderingKey: string | null;
+  readonly traceParent: string | null;
+  readonly payload: string;
+  readonly dueAtSeconds: number | null;
+  readonly delaySeconds: number;
+}
 
 /** Reading a stranger's object may throw anything; a caller that catches it must be able to tell what it was. */
 function toDraft(event: EventInput, index: number, activeTrace: string | null): Draft {
