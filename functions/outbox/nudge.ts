@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { describeError } from '../shared/errors.ts';
 import { report as writeReport, type Report } from '../shared/report.ts';
@@ -7,27 +8,45 @@ const TICK = JSON.stringify({ tick: 'nudge' });
 /** A nudge is a courtesy; the request that gives it must not wait long for it. */
 const NUDGE_TIMEOUT_MS = 1_000;
 
-/**
- * Makes a `nudge()` to call after a commit: it puts a tick on the tick queue, so that the relay starts within
- * milliseconds. It never throws: a lost nudge costs one tick interval, since the schedule is the safety net.
- * Do not call it from inside a chain of Lambda → SQS → Lambda: Lambda stops such loops after 16 hops.
- */
-export function nudger({
-  sqs,
-  tickQueueUrl,
-  report = writeReport,
-}: {
+/** Whom to nudge, and how often. */
+export interface NudgerOptions {
   readonly sqs: SQSClient;
   readonly tickQueueUrl: string;
+  /**
+   * Milliseconds between the answer to one nudge and the next. 0 where a sandbox handles one request at a time, as in
+   * Lambda; about 15 in a server with many, whose commits then wake the relay together.
+   */
+  readonly pauseMs?: number;
   readonly report?: Report;
-}): () => Promise<void> {
-  return async () => {
-    try {
-      await sqs.send(new SendMessageCommand({ QueueUrl: tickQueueUrl, MessageBody: TICK }), {
-        abortSignal: AbortSignal.timeout(NUDGE_TIMEOUT_MS),
-      });
-    } catch (error) {
-      report('nudge.lost', { error: describeError(error) });
-    }
-  };
+}
+
+/**
+ * Makes a `nudge()` to call after a commit: it puts a tick on the tick queue, so that the relay starts within
+ * milliseconds. One is sent at a time; all calls that come meanwhile become the next one, together.
+ * It never throws: a lost nudge costs one tick interval, since the schedule is the safety net.
+ * Do not call it from inside a chain of Lambda → SQS → Lambda: Lambda stops such loops after 16 hops.
+ *
+ * @returns a function whose promise resolves once a nudge that was sent after the call is answered, or given up
+ */
+export function nudger(options: NudgerOptions): () => Promise<void> {
+  const { pauseMs = 0 } = options;
+  let ready: Promise<unknown> = Promise.resolve();
+  let next: Promise<void> | undefined;
+  return () =>
+    (next ??= ready.then(() => {
+      next = undefined;
+      const sent = send(options);
+      ready = pauseMs > 0 ? sent.then(() => sleep(pauseMs)) : sent;
+      return sent;
+    }));
+}
+
+async function send({ sqs, tickQueueUrl, report = writeReport }: NudgerOptions): Promise<void> {
+  try {
+    await sqs.send(new SendMessageCommand({ QueueUrl: tickQueueUrl, MessageBody: TICK }), {
+      abortSignal: AbortSignal.timeout(NUDGE_TIMEOUT_MS),
+    });
+  } catch (error) {
+    report('nudge.lost', { error: describeError(error) });
+  }
 }
