@@ -1,11 +1,9 @@
 // The receiving side of the latency benchmark in a process of its own: what wakes up, publishes and applies.
 
-import {
-  DeleteMessageBatchCommand,
-  ReceiveMessageCommand,
-  SQSClient,
-  type Message,
-} from '@aws-sdk/client-sqs';
+import { once } from 'node:events';
+import { Agent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
+import type { Message } from '@aws-sdk/client-sqs';
 import type { Context, SQSRecord } from 'aws-lambda';
 import { consumerConfig } from '../../../functions/consumer/config.ts';
 import { consumer } from '../../../functions/consumer/consumer.ts';
@@ -54,25 +52,33 @@ setInterval(() => {
 
 const idOf = (body: string) => (JSON.parse(body) as { data: { orderId: string } }).data.orderId;
 
+const agent = new Agent({ keepAlive: true });
+
+/** Asks the emulator without the SDK: AWS polls on its own machines, at nobody's expense here. */
+async function ask<T>(action: string, body: object): Promise<T> {
+  const headers = { 'content-type': 'application/x-amz-json-1.0', 'x-amz-target': `AmazonSQS.${action}` };
+  const asked = httpRequest(process.env['AWS_ENDPOINT_URL'] ?? '', { method: 'POST', agent, headers });
+  asked.end(JSON.stringify(body));
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  return JSON.parse((await text(answer)) || '{}') as T;
+}
+
 /** An event source mapping: ten messages at once to each of so many invocations, deleted once handled. */
-function poll(
-  sqs: SQSClient,
-  QueueUrl: string,
-  atOnce: number,
-  handle: (records: SQSRecord[]) => Promise<unknown>,
-): void {
+function poll(QueueUrl: string, atOnce: number, handle: (records: SQSRecord[]) => Promise<unknown>): void {
   const underway = new Set<Promise<unknown>>();
   const invoke = async (messages: Message[]): Promise<void> => {
     await handle(messages.map(recordOf));
     const Entries = messages.map(({ ReceiptHandle }, n) => ({ Id: String(n), ReceiptHandle }));
-    await sqs.send(new DeleteMessageBatchCommand({ QueueUrl, Entries }));
+    await ask('DeleteMessageBatch', { QueueUrl, Entries });
   };
-  // One poller, as AWS polls on its own machines: several would wake, and find nothing, at our expense.
+  // One poller: several would wake, and find nothing, at our expense.
   const loop = async (): Promise<never> => {
     for (;;) {
-      const { Messages = [] } = await sqs.send(
-        new ReceiveMessageCommand({ QueueUrl, MaxNumberOfMessages: 10, WaitTimeSeconds: 20 }),
-      );
+      const { Messages = [] } = await ask<{ Messages?: Message[] }>('ReceiveMessage', {
+        QueueUrl,
+        MaxNumberOfMessages: 10,
+        WaitTimeSeconds: 20,
+      });
       if (Messages.length === 0) continue;
       const work = invoke(Messages).finally(() => underway.delete(work));
       underway.add(work);
@@ -98,9 +104,7 @@ function startRelays({ databaseUrl, queueUrl, tickQueueUrl }: LatencyRequest): v
   });
   const parts = partsOf(connect(config), config);
   const senders = new Map([...parts.senders].map(([name, sender]) => [name, noting(sender)]));
-  poll(new SQSClient({}), tickQueueUrl, 2, () =>
-    tick({ ...parts, senders, report: () => undefined }, countdown(20_000)),
-  );
+  poll(tickQueueUrl, 2, () => tick({ ...parts, senders, report: () => undefined }, countdown(20_000)));
 }
 
 function startConsumers({ databaseUrl, queueUrl }: LatencyRequest): void {
@@ -125,7 +129,7 @@ function startConsumers({ databaseUrl, queueUrl }: LatencyRequest): void {
     transactionPer: 'batch',
   });
   const context = { getRemainingTimeInMillis: () => 30_000 } as Context;
-  poll(new SQSClient({}), queueUrl, 5, async (Records) => {
+  poll(queueUrl, 5, async (Records) => {
     const { batchItemFailures } = await handler({ Records }, context);
     const failed = new Set(batchItemFailures.map(({ itemIdentifier }) => itemIdentifier));
     const at = now();
