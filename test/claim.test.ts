@@ -274,6 +274,38 @@ describe('never more than the limit, whatever the planner may not do', () => {
   });
 });
 
+/** Bytes of each payload, and whether somebody holds it. */
+const sizes = async () => {
+  const rows = await db.sql<{ bytes: number; held: boolean }>(
+    'SELECT octet_length(payload::text) AS bytes, claim_token IS NOT NULL AS held FROM outbox_event ORDER BY sequence',
+  );
+  return rows.map(({ bytes, held }) => [bytes, held]);
+};
+const ofBytes = (bytes: number) => ({ payload: 'x'.repeat(bytes - 2) });
+
+describe('never more bytes of payload than asked for, but for one event alone', () => {
+  test('what fits is claimed, oldest first, and there may be more', async () => {
+    for (const bytes of [400, 500, 300, 50]) await insertEvent(db, ofBytes(bytes));
+    expect(await claimSome(store, { bytes: 900 })).toMatchObject({ full: true });
+    expect(await sizes()).toEqual([
+      [400, true],
+      [500, true],
+      [300, false],
+      [50, false],
+    ]);
+    expect(await claimSome(store, { bytes: 900 })).toMatchObject({ full: false });
+    expect((await sizes()).every(([, held]) => held)).toBe(true);
+  });
+
+  test('one that is larger goes alone', async () => {
+    for (const bytes of [2_000, 10, 2_000]) await insertEvent(db, ofBytes(bytes));
+    for (let claims = 1; claims <= 3; claims += 1) {
+      const { events, full } = await claimSome(store, { bytes: 900 });
+      expect([events.length, full]).toEqual([1, claims < 3]);
+    }
+  });
+});
+
 interface PlanNode {
   'Node Type': string;
   'Index Name'?: string;

@@ -38,6 +38,7 @@ describe('what is read', () => {
       functionTimeoutSeconds: 25,
       leaseSeconds: 30,
       claimLimit: 100,
+      claimBytes: 16_777_216,
       claimsUnderway: 2,
       callsInFlight: 16,
       callTimeoutSeconds: 5,

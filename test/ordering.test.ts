@@ -451,6 +451,7 @@ test('one key at two destinations: each in its order, and a parked head holds it
 });
 
 const lease = () => ({ token: randomUUID(), leaseSeconds: 30 });
+const BYTES = 16_777_216;
 const rangeAfter = (after: string | null, limit = 100): KeyRange => ({
   destination: 'ledger',
   after,
@@ -504,8 +505,8 @@ describe('100,000 events that wait in one key, among 10,000 other keys', () => {
     });
 
     test('cost a claim of a hundred heads no more than other keys do', async () => {
-      const among = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 04950')]));
-      const apart = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 08000')]));
+      const among = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 04950')], BYTES));
+      const apart = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 08000')], BYTES));
       for (const plan of [among, apart]) {
         expect(nodesOf(plan).filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
         expect(claimedRows(plan)).toBe(100);
@@ -516,11 +517,13 @@ describe('100,000 events that wait in one key, among 10,000 other keys', () => {
     });
 
     test('cost nothing where there is nothing to claim', async () => {
-      const beyond = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 99999')]));
+      const beyond = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 99999')], BYTES));
       const elsewhere = await planOf((store) =>
-        claimHeads(store, lease(), [{ ...rangeAfter(null), destination: 'nobody' }]),
+        claimHeads(store, lease(), [{ ...rangeAfter(null), destination: 'nobody' }], BYTES),
       );
-      const unordered = await planOf((store) => claimDue(store, lease(), { limit: 100, dueFrom: null }));
+      const unordered = await planOf((store) =>
+        claimDue(store, lease(), { limit: 100, bytes: BYTES, dueFrom: null }),
+      );
       for (const plan of [beyond, elsewhere, unordered]) {
         expect(nodesOf(plan).filter((node) => node['Node Type'] === 'Seq Scan')).toEqual([]);
         expect(buffersOf(plan)).toBeLessThan(20);
@@ -536,14 +539,19 @@ describe('100,000 events that wait in one key, among 10,000 other keys', () => {
       `INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload)
        SELECT gen_random_uuid(), 'ledger', '/test', 'step', 'key 03000', '2' FROM generate_series(1, 1000)`,
     );
-    const past = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 02950')]));
+    const past = await planOf((store) => claimHeads(store, lease(), [rangeAfter('key 02950')], BYTES));
     expect(claimedRows(past)).toBe(99);
     expect(buffersOf(past)).toBeLessThan(1_500);
 
     const claimed: string[] = [];
     let statements = 0;
     for (let after: string | null = null, more = true; more; statements += 1) {
-      const { events, reached } = await claimHeads(storeOf(prisma), lease(), [rangeAfter(after, 1_000)]);
+      const { events, reached } = await claimHeads(
+        storeOf(prisma),
+        lease(),
+        [rangeAfter(after, 1_000)],
+        BYTES,
+      );
       claimed.push(...events.map(({ orderingKey }) => String(orderingKey)));
       after = reached.get('ledger') ?? null;
       more = after !== null;

@@ -8,7 +8,7 @@ import type { RelayParts } from '../functions/relay/parts.ts';
 import type { Sender } from '../functions/relay/sender.ts';
 import { plan } from '../functions/relay/plan.ts';
 import { tick } from '../functions/relay/tick.ts';
-import { storeOf } from '../functions/shared/store.ts';
+import { storeOf, type Store } from '../functions/shared/store.ts';
 import type { PrismaClient } from '../prisma/client/client.ts';
 import { createDatabase, createPrisma, type TestDatabase } from './support/database.ts';
 import { insertEvent, insertEvents, leased } from './support/factories.ts';
@@ -699,6 +699,22 @@ describe('little time left', () => {
     const counts = await tick(relay, () => (sqs.sends().length < 3 ? 20_000 : 900));
     expect(counts).toMatchObject({ claimed: 30, acknowledged: 30 });
   });
+});
+
+test('a backlog of large events goes out whole, in claims of few bytes, with ordering keys and without', async () => {
+  const large = { payload: 'x'.repeat(100_000) };
+  await insertEvents(db, 20, large);
+  for (let n = 0; n < 20; n += 1) await insertEvent(db, { ...large, orderingKey: `key ${n}` });
+  const relay = partsWith({ claimBytes: 250_000 });
+  const claims: number[] = [];
+  const query: Store['query'] = async (text, values) => {
+    const rows = await relay.store.query<{ eventId?: string | null }>(text, values);
+    claims.push(rows.filter(({ eventId }) => eventId).length);
+    return rows as never;
+  };
+  const counts = await tick({ ...relay, store: { ...relay.store, query } }, inFull);
+  expect(counts).toMatchObject({ claimed: 40, acknowledged: 40 });
+  expect(Math.max(...claims)).toBe(2);
 });
 
 const losesConnection = () => Promise.reject(new Error('Connection terminated'));

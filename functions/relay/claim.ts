@@ -66,38 +66,64 @@ extract(epoch FROM coalesce(waiting_since, due_at))::float8 AS "waitingSince",
 extract(epoch FROM now() - coalesce(waiting_since, due_at))::float8 AS "ageSeconds",
 attempts, releases, replays, last_error AS "lastError"`;
 
+/**
+ * Of the rows in `due`, in its order, the first ones whose payloads fit into `$3` bytes together. `due` brings the payload
+ * as it lies in the row; measured there, before its LIMIT, it could be unpacked for every row of a backlog.
+ */
+export const FITTING = `
+fitting AS MATERIALIZED (
+  SELECT sequence FROM (
+    SELECT sequence, bytes, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) AS total
+    FROM (SELECT sequence, octet_length(payload::text) AS bytes FROM due) AS measured) AS summed
+  WHERE total <= $3::int OR total = bytes)`;
+
 // One statement in its own transaction, and the UPDATE's own predicate decides who wins (promise 2).
 // - MATERIALIZED and ANY(ARRAY(…)): `IN (SELECT … LIMIT)` can take more rows than the limit, a join can scan the table.
 // - LIMIT is a literal, so that the planner knows it.
 // - One equality and one range in index order: an OR over states would sort the whole backlog.
 const claimSql = (limit: number) => `
 WITH due AS MATERIALIZED (
-  SELECT sequence FROM outbox_event
-  WHERE ${CLAIMABLE} AND ordering_key IS NULL AND due_at >= coalesce(to_timestamp($3::float8), '-infinity')
+  SELECT sequence, payload FROM outbox_event
+  WHERE ${CLAIMABLE} AND ordering_key IS NULL AND due_at >= coalesce(to_timestamp($4::float8), '-infinity')
   ORDER BY due_at, sequence LIMIT ${limit}
-  FOR NO KEY UPDATE SKIP LOCKED)
+  FOR NO KEY UPDATE SKIP LOCKED),
+${FITTING}
 UPDATE outbox_event SET ${LEASE}
-WHERE sequence = ANY (ARRAY(SELECT sequence FROM due)) AND ${CLAIMABLE}
-RETURNING ${CLAIMED}`;
+WHERE sequence = ANY (ARRAY(SELECT sequence FROM fitting)) AND ${CLAIMABLE}
+RETURNING ${CLAIMED}, (SELECT count(*)::int FROM due) AS "lookedAt"`;
 
 /**
  * Takes due rows without an ordering key, oldest first. Rows that another relay holds are skipped; losing a race is
  * not an error, it is fewer rows. An expired lease needs no clean-up: its row is simply due.
  *
+ * @param bytes of payload, at most; an event alone may have more
  * @param dueFrom epoch seconds of the oldest `due_at` to look at; null: from the very oldest
- * @returns at most `limit` events; an empty claim means there is nothing to publish
+ * @returns an empty claim when there is nothing to publish; `full` when a limit ended it, so that there may be more
  */
 export async function claimDue(
   store: Store,
   lease: Lease,
-  { limit, dueFrom }: { readonly limit: number; readonly dueFrom: number | null },
-): Promise<Claim> {
+  {
+    limit,
+    bytes,
+    dueFrom,
+  }: { readonly limit: number; readonly bytes: number; readonly dueFrom: number | null },
+): Promise<Claim & { readonly full: boolean }> {
   if (!Number.isInteger(limit) || limit < 1) {
     throw new RangeError(`claim: limit ${limit} is not a whole number above 0`);
   }
-  return holdFor(lease, () =>
-    store.query<ClaimedEvent>(claimSql(limit), [lease.token, lease.leaseSeconds, dueFrom]),
-  );
+  let lookedAt = 0;
+  const claim = await holdFor(lease, async () => {
+    const rows = await store.query<ClaimedEvent & { lookedAt: number }>(claimSql(limit), [
+      lease.token,
+      lease.leaseSeconds,
+      bytes,
+      dueFrom,
+    ]);
+    lookedAt = rows[0]?.lookedAt ?? 0;
+    return rows;
+  });
+  return { ...claim, full: lookedAt === limit || claim.events.length < lookedAt };
 }
 
 /** Runs a claiming statement and counts its lease from before it: our end comes no later than the database's. */

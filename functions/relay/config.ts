@@ -23,6 +23,9 @@ export const relayShape = {
     .prefault('30')
     .describe('How long a claim counts. Above the function timeout.'),
   claimLimit: integer(1, 1_000).prefault('100').describe('Rows per claim.'),
+  claimBytes: integer(1, 1_073_741_824)
+    .prefault('16777216')
+    .describe('Bytes of payload per claim; an event alone may have more.'),
   claimsUnderway: integer(1, 8)
     .prefault('2')
     .describe(

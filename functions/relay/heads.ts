@@ -1,5 +1,14 @@
 import type { Store } from '../shared/store.ts';
-import { CLAIMABLE, CLAIMED, holdFor, LEASE, type Claim, type ClaimedEvent, type Lease } from './claim.ts';
+import {
+  CLAIMABLE,
+  CLAIMED,
+  FITTING,
+  holdFor,
+  LEASE,
+  type Claim,
+  type ClaimedEvent,
+  type Lease,
+} from './claim.ts';
 
 /** Which keys of a destination to look at. */
 export interface KeyRange {
@@ -25,7 +34,7 @@ export interface HeadClaim extends Claim {
 // A head that we cannot see yet has a higher sequence: recording takes a lock on the key (record.ts).
 const claimHeadsSql = `
 WITH asked AS (
-  SELECT * FROM unnest($3::text[], $4::text[], $5::int[], $6::boolean[]) AS a(destination, after, keys, hold)),
+  SELECT * FROM unnest($4::text[], $5::text[], $6::int[], $7::boolean[]) AS a(destination, after, keys, hold)),
 heads AS MATERIALIZED (
   SELECT asked.destination, head.* FROM asked, LATERAL (
     WITH RECURSIVE step(ordering_key, sequence, position) AS (
@@ -42,12 +51,13 @@ heads AS MATERIALIZED (
       WHERE step.position < asked.keys)
     SELECT ordering_key, sequence, position FROM step) AS head),
 due AS MATERIALIZED (
-  SELECT sequence FROM outbox_event
+  SELECT sequence, payload FROM outbox_event
   WHERE sequence = ANY (ARRAY(SELECT sequence FROM heads)) AND ${CLAIMABLE}
   ORDER BY sequence FOR NO KEY UPDATE SKIP LOCKED),
+${FITTING},
 claimed AS (
   UPDATE outbox_event SET ${LEASE}
-  WHERE sequence = ANY (ARRAY(SELECT sequence FROM due)) AND ${CLAIMABLE}
+  WHERE sequence = ANY (ARRAY(SELECT sequence FROM fitting)) AND ${CLAIMABLE}
   RETURNING ${CLAIMED})
 SELECT heads.destination AS "atDestination", heads.ordering_key AS "atKey", heads.position, claimed.*
 FROM heads LEFT JOIN claimed USING (sequence)
@@ -74,18 +84,21 @@ type Probe = { atDestination: string; atKey: string; position: number } & (
 
 /**
  * Takes the first unpublished event of each ordering key in the ranges, where it is due and nobody holds it.
+ * What does not fit into `bytes` of payload has its turn in the next round.
  * The cost depends on the number of keys looked at, never on how much waits behind them.
  */
 export async function claimHeads(
   store: Store,
   lease: Lease,
   ranges: readonly KeyRange[],
+  bytes: number,
 ): Promise<HeadClaim> {
   const reached = new Map<string, string | null>(ranges.map(({ destination }) => [destination, null]));
   const claim = await holdFor(lease, async () => {
     const probes = await store.query<Probe>(claimHeadsSql, [
       lease.token,
       lease.leaseSeconds,
+      bytes,
       ranges.map(({ destination }) => destination),
       ranges.map(({ after }) => after),
       ranges.map(({ limit }) => limit),

@@ -26,13 +26,12 @@ const freshLease = ({ config, newToken }: RelayParts) => ({
  * snapshot pinned by somebody's forgotten transaction does not make each claim wade through what is done.
  */
 export function dueLane(relay: RelayParts): Lane {
-  const { claimLimit: limit, claimsUnderway: width } = relay.config;
+  const { claimLimit: limit, claimBytes: bytes, claimsUnderway: width } = relay.config;
   let dueFrom: number | null = null;
   return {
     width,
     async next() {
-      const claim = await claimDue(relay.store, freshLease(relay), { limit, dueFrom });
-      const full = claim.events.length === limit;
+      const { full, ...claim } = await claimDue(relay.store, freshLease(relay), { limit, bytes, dueFrom });
       // All suspects but one go back untried, and are claimed next.
       const suspects = claim.events.filter(isSuspect).length > 1;
       // A short claim is the last only if it looked from the oldest row on.
@@ -70,7 +69,7 @@ export function headLane(relay: RelayParts, down: ReadonlyMap<string, string>): 
         return { destination, after: keyCursors.get(destination) ?? null, limit, hold };
       });
       for (const name of open) if (!emptySoFar.has(name)) emptySoFar.set(name, !keyCursors.has(name));
-      const claim = await claimHeads(store, freshLease(relay), ranges);
+      const claim = await claimHeads(store, freshLease(relay), ranges, config.claimBytes);
       for (const { destination } of claim.events) emptySoFar.set(destination, false);
       for (const [name, key] of claim.reached) {
         if (key !== null) {

@@ -54,7 +54,7 @@ export const mutants: readonly Mutant[] = [
   {
     name: "the guard in the claim's UPDATE, and the lock before it",
     edits: [
-      edit('relay/claim.ts', 'FROM due)) AND ${CLAIMABLE}', 'FROM due))'),
+      edit('relay/claim.ts', 'FROM fitting)) AND ${CLAIMABLE}', 'FROM fitting))'),
       edit('relay/claim.ts', '\n  FOR NO KEY UPDATE SKIP LOCKED'),
     ],
     catchers: [

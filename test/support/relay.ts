@@ -4,7 +4,7 @@
 import type { SQSClientConfig } from '@aws-sdk/client-sqs';
 import { randomUUID } from 'node:crypto';
 import pLimit from 'p-limit';
-import type { Claim, ClaimedEvent, Lease } from '../../functions/relay/claim.ts';
+import type { ClaimedEvent, Lease } from '../../functions/relay/claim.ts';
 import { claimDue } from '../../functions/relay/claim.ts';
 import type { RelayConfig } from '../../functions/relay/config.ts';
 import type { Destination } from '../../functions/relay/destination.ts';
@@ -39,6 +39,7 @@ export const relaySettings = (
   functionTimeoutSeconds: 25,
   leaseSeconds: 30,
   claimLimit: 100,
+  claimBytes: 16_777_216,
   claimsUnderway: 2,
   callsInFlight: 16,
   callTimeoutSeconds: 5,
@@ -99,12 +100,14 @@ export const claimSome = (
     token = randomUUID(),
     leaseSeconds = 30,
     limit = 10,
+    bytes = 16_777_216,
     dueFrom = null,
   }: Partial<Lease> & {
     limit?: number;
+    bytes?: number;
     dueFrom?: number | null;
   } = {},
-): Promise<Claim> => claimDue(store, { token, leaseSeconds }, { limit, dueFrom });
+): ReturnType<typeof claimDue> => claimDue(store, { token, leaseSeconds }, { limit, bytes, dueFrom });
 
 /** An outbox row as a test looks at it. Times are seconds from now by the database's clock. */
 export type OutboxRow = {

@@ -58,7 +58,11 @@ export const storeContender: MakeContender = async ({ databaseUrl, nearDatabaseU
     let events = 0;
     for (let dueFrom: number | null = null; ;) {
       const lease = { token: randomUUID(), leaseSeconds: config.leaseSeconds };
-      const claim = await claimDue(store, lease, { limit: config.claimLimit, dueFrom });
+      const claim = await claimDue(store, lease, {
+        limit: config.claimLimit,
+        bytes: config.claimBytes,
+        dueFrom,
+      });
       if (claim.events.length === 0) return events;
       dueFrom = Math.max(...claim.events.map(({ dueAt }) => dueAt)) - 2;
       const done = claim.events.map(({ sequence }) => ({ sequence, messageId: randomUUID() }));
@@ -75,17 +79,18 @@ export const storeContender: MakeContender = async ({ databaseUrl, nearDatabaseU
   };
 };
 
-/** The AWS SDK alone: the same messages in the same calls, with the relay's own client or with one on defaults. */
+/** The AWS SDK alone: the same messages in the same calls (of ten), with the relay's own client or with one on defaults. */
 export const sdkContender: MakeContender = async ({ queueUrl, options }) => {
   const config = configOf('postgresql://unused', queueUrl, options);
   const sqs = options['client'] === 'defaults' ? new SQSClient({}) : sqsClient(config.callsInFlight);
+  const entries = Number(options['entries'] ?? 10);
   let calls: { Id: string; MessageBody: string }[][] = [];
   return {
     prepare: async (count) => {
-      calls = Array.from({ length: Math.ceil(count / 10) }, (_, call) =>
-        Array.from({ length: 10 }, (_, n) => ({
+      calls = Array.from({ length: Math.ceil(count / entries) }, (_, call) =>
+        Array.from({ length: entries }, (_, n) => ({
           Id: String(n),
-          MessageBody: bodyOf(payloadText(call * 10 + n)),
+          MessageBody: bodyOf(payloadText(call * entries + n)),
         })),
       );
     },

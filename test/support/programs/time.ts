@@ -38,7 +38,11 @@ async function answer(ask: Ask): Promise<unknown> {
     }
     case 'claim': {
       const lease = { token: randomUUID(), leaseSeconds: 30 };
-      const { events } = await claimDue(store, lease, { limit: 10, dueFrom: ask.dueFrom ?? null });
+      const { events } = await claimDue(store, lease, {
+        limit: 10,
+        bytes: 16_777_216,
+        dueFrom: ask.dueFrom ?? null,
+      });
       return events.map((event): Claimed => ({
         type: event.type,
         dueAt: event.dueAt,
