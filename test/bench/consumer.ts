@@ -48,7 +48,7 @@ const FEW_WAYS = WAYS.filter(
 /** `npm run bench -- consumer` */
 export const consumerBench: Benchmark = async (bench) => {
   const records = bench.pick(20, 1_000, 5_000);
-  const repetitions = bench.pick(1, 3, 5);
+  const repetitions = bench.pick(1, 3, 3);
   const all = await sideBySide(bench.pick(FEW_WAYS, WAYS, WAYS), repetitions, (way) =>
     silently(() => measure(bench, way, records)),
   );

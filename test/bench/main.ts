@@ -15,6 +15,7 @@ const BENCHMARKS: Readonly<Record<string, () => Promise<Benchmark>>> = {
   growth: async () => (await import('./growth.ts')).growth,
   latency: async () => (await import('./latency.ts')).latency,
   idle: async () => (await import('./idle.ts')).idle,
+  model: async () => (await import('./model/model.ts')).model,
   'cold-start': async () => (await import('./cold-start.ts')).coldStart,
 };
 /** Those that compare with other libraries. */
@@ -36,17 +37,13 @@ if (name === 'plots') {
   process.stdout.write(`${(await plots()).join('\n')}\n`);
   process.exit();
 }
-if ((name !== 'model' && !load) || positionals.length > 1) {
-  const names = [...Object.keys(BENCHMARKS), 'model', 'plots'].join(' | ');
+if (!load || positionals.length > 1) {
+  const names = [...Object.keys(BENCHMARKS), 'plots'].join(' | ');
   process.stderr.write(`npm run bench -- ${names} [--full | --tiny]\n`);
   process.exit(2);
 }
 
 const kept = await inScope(async (): Promise<Kept> => {
-  if (!load) {
-    const { model } = await import('./model/model.ts');
-    return { name, command: 'npm run bench -- model', machine: machineOf('–'), ...model() };
-  }
   if (WITH_PEERS.has(name) && size !== 'tiny') await installPeers();
   const benchmark = await load();
   const bench = await startBench(size);

@@ -28,7 +28,7 @@ interface Measured extends RaceCounts {
 export const race: Benchmark = async (bench) => {
   const rows = bench.pick(60, 500, 5_000);
   const pods = bench.pick([2], [2, 4, 8], [2, 4, 8]);
-  const repetitions = bench.pick(1, 1, 3);
+  const repetitions = bench.pick(1, 3, 1);
   const ways = pods.flatMap((count) => Object.keys(STRATEGIES).map((name) => ({ count, name })));
   const all = await sideBySide(ways, repetitions, async ({ count, name }) => {
     const measured = await measure(bench, name, count, rows);

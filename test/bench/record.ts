@@ -21,7 +21,7 @@ type Way = (typeof WAYS)[number];
 /** `npm run bench -- record` */
 export const record: Benchmark = async (bench) => {
   const transactions = bench.pick(5, 300, 2_000);
-  const repetitions = bench.pick(1, 3, 5);
+  const repetitions = bench.pick(1, 3, 3);
   const all = await sideBySide(WAYS, repetitions, (way) => measure(bench, way, transactions));
   const alone = summaryOf(all.get(WAYS[0]) ?? []);
   return {
