@@ -451,7 +451,7 @@ test('one key at two destinations: each in its order, and a parked head holds it
 });
 
 const lease = () => ({ token: randomUUID(), leaseSeconds: 30 });
-const BYTES = 16_777_216;
+const BYTES = 8_388_608;
 const rangeAfter = (after: string | null, limit = 100): KeyRange => ({
   destination: 'ledger',
   after,

@@ -522,7 +522,7 @@ describe('an outage is not poison', () => {
     const events = await insertEvents(db, 60, (n) => ({ destination: n % 2 ? 'mail' : 'stock' }));
     sqs.on(({ queue }) => (queue === 'stock' ? answer : undefined));
     const destinations = destinationsOf(sqs, 'stock', 'mail');
-    const counts = await tickOnce({ destinations, claimLimit: 10, callTimeoutSeconds: 1 });
+    const counts = await tickOnce({ destinations, claimLimit: 10, claimsUnderway: 2, callTimeoutSeconds: 1 });
     expect(counts.acknowledged).toBe(30);
     expect(sorted(storedIds(sqs, 'mail'))).toEqual(sorted(idsOf(events.filter((_, n) => n % 2))));
     expect(await stateCounts(db)).toEqual({ PUBLISHED: 30, PENDING: 30 });

@@ -24,10 +24,10 @@ export const relayShape = {
     .describe('How long a claim counts. Above the function timeout.'),
   claimLimit: integer(1, 1_000).prefault('100').describe('Rows per claim.'),
   claimBytes: integer(1, 1_073_741_824)
-    .prefault('16777216')
+    .prefault('8388608')
     .describe('Bytes of payload per claim; an event alone may have more.'),
   claimsUnderway: integer(1, 8)
-    .prefault('2')
+    .prefault('4')
     .describe(
       'Claims of events without ordering key held at once: the next is taken while one is published.',
     ),

@@ -78,7 +78,7 @@ const FAR_TINY: Readonly<Record<string, Entrant>> = {
 /** `npm run bench -- relay` */
 export const relay: Benchmark = async (bench) => {
   const events = bench.pick(200, 6_000, 50_000);
-  const warmUp = bench.pick(0, 1_000, 5_000);
+  const warmUp = bench.pick(0, 4_000, 10_000);
   const repetitions = bench.pick(1, 3, 3);
   const measure = async (entrants: Readonly<Record<string, Entrant>>) =>
     sideBySide(Object.keys(entrants), repetitions, async (name, repetition) => {

@@ -46,7 +46,7 @@ function settingsBy(dice: Dice, calm: boolean): Settings {
     leaseSeconds: calm ? 900 : 1.6 + dice.next() * 0.6,
     callTimeoutSeconds: calm ? 600 : 0.3 + dice.next() * 0.3,
     claimLimit: dice.pick([2, 5, 20, 100]),
-    claimsUnderway: dice.whole(1, 2),
+    claimsUnderway: dice.whole(1, 4),
     maxAttempts: dice.whole(2, 8),
     keepPublished: dice.chance(0.8),
     parkedHead: dice.chance(0.8) ? 'hold' : 'skip',

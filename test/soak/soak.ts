@@ -101,7 +101,7 @@ const programOf = (seed: number): Program => ({
     leaseSeconds: 2,
     callTimeoutSeconds: 0.5,
     claimLimit: 100,
-    claimsUnderway: 2,
+    claimsUnderway: 4,
     maxAttempts: 100,
     keepPublished: true,
     parkedHead: 'hold',

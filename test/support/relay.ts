@@ -39,8 +39,8 @@ export const relaySettings = (
   functionTimeoutSeconds: 25,
   leaseSeconds: 30,
   claimLimit: 100,
-  claimBytes: 16_777_216,
-  claimsUnderway: 2,
+  claimBytes: 8_388_608,
+  claimsUnderway: 4,
   callsInFlight: 16,
   callTimeoutSeconds: 5,
   maxAttempts: 10,
@@ -100,7 +100,7 @@ export const claimSome = (
     token = randomUUID(),
     leaseSeconds = 30,
     limit = 10,
-    bytes = 16_777_216,
+    bytes = 8_388_608,
     dueFrom = null,
   }: Partial<Lease> & {
     limit?: number;

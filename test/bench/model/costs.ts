@@ -47,7 +47,7 @@ export async function measureCosts(bench: Bench): Promise<Costs & { readonly rel
 export async function medianOf(bench: Bench, entrant: Entrant): Promise<DrainMeasure> {
   const all: DrainMeasure[] = [];
   for (let repetition = 0; repetition < bench.pick(1, 3, 3); repetition += 1) {
-    all.push(await drainOnce(bench, entrant, bench.pick(200, 6_000, 20_000), bench.pick(0, 2_000, 5_000)));
+    all.push(await drainOnce(bench, entrant, bench.pick(200, 12_000, 50_000), bench.pick(0, 5_000, 10_000)));
   }
   const of = (key: keyof DrainMeasure) => median(all.map((measure) => measure[key]));
   return {

@@ -30,7 +30,7 @@ const CONSUMER_MICROS = 700;
 const REGION = { databaseMs: 1.5, commitMs: 2, queueMs: 10, wakeMs: 30 };
 /** The same as the benchmarks put it between themselves: timers and the emulator add a little to a call of 10 ms. */
 const PUT_BETWEEN = { ...REGION, queueMs: 11.3, wakeMs: 0 };
-const TEMPLATE = { callsInFlight: 16, claimLimit: 100, claimsUnderway: 2 };
+const TEMPLATE = { callsInFlight: 16, claimLimit: 100, claimsUnderway: 4 };
 /** Lambda gives a whole core at 1,769 MB. */
 const coresOf = (memoryMb: number) => memoryMb / 1_769;
 

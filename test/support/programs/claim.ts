@@ -13,7 +13,7 @@ await prisma.$queryRawUnsafe('SELECT 1');
 process.send?.({ ready: true, now: Date.now() });
 
 process.on('message', ({ go }: { go: ClaimOrder }) => {
-  void claimDue(storeOf(prisma), go, { ...go, bytes: 16_777_216 }).then(({ token, events }) =>
+  void claimDue(storeOf(prisma), go, { ...go, bytes: 8_388_608 }).then(({ token, events }) =>
     process.send?.({ token, sequences: events.map(({ sequence }) => sequence) }),
   );
 });

@@ -40,7 +40,7 @@ async function answer(ask: Ask): Promise<unknown> {
       const lease = { token: randomUUID(), leaseSeconds: 30 };
       const { events } = await claimDue(store, lease, {
         limit: 10,
-        bytes: 16_777_216,
+        bytes: 8_388_608,
         dueFrom: ask.dueFrom ?? null,
       });
       return events.map((event): Claimed => ({
