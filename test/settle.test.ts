@@ -193,6 +193,32 @@ describe.each(Object.entries(verbs))('%s', (_, settles) => {
     expect(await settles(noSql, randomUUID(), [])).toBe(0);
   });
 
+  // A table of this size is quickly read, which tempts the planner; joined with the rows' values it read all of them anew.
+  test('finds its rows by their key, however many they are', async () => {
+    const own = await createDatabase();
+    const ownStore = storeOf(createPrisma(own.url, { max: 1 }));
+    await own.sql(
+      `INSERT INTO outbox_event (event_id, destination, source, type, payload)
+       SELECT gen_random_uuid(), 'stock', '/orders', 'order.placed', to_json(repeat('x', 300)) FROM generate_series(1, 10000)`,
+    );
+    await own.sql('VACUUM ANALYZE outbox_event');
+    const { token, events } = await claimSome(ownStore, { limit: 500 });
+    const plans: string[] = [];
+    const explain = async (text: string, values: readonly unknown[]) => {
+      const rows = await own.sql<{ 'QUERY PLAN': string }>(`EXPLAIN ${text}`, [...values]);
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return [];
+    };
+    await settles(
+      { query: explain, execute: async (text, values) => (await explain(text, values)).length },
+      token,
+      events.map(({ sequence }) => sequence),
+    );
+    expect(plans).toHaveLength(1);
+    expect(plans[0]).toContain('Index Scan using outbox_event_pkey');
+    expect(plans[0]).not.toMatch(/Seq Scan|Nested Loop|Join/);
+  });
+
   test('a token that is no uuid changes nothing', async () => {
     const { sequence } = await insertEvent(db);
     await claimSome(store);
@@ -283,6 +309,49 @@ describe('what each verb writes', () => {
     expect(row.dueInSeconds).toBeGreaterThan(0);
     expect(row.dueInSeconds).toBeLessThanOrEqual(300);
   });
+});
+
+const named = ({ sequence }: { sequence: bigint }) => `of ${sequence}`;
+
+test('each row is given what is its own', async () => {
+  await insertEvents(db, 9);
+  const { token, events } = await claimSome(store);
+  const thirds = [0, 1, 2].map((third) => events.slice(third * 3, third * 3 + 3).toReversed());
+  const [first = [], second = [], last = []] = thirds;
+  await acknowledge(
+    store,
+    token,
+    first.map((event) => ({ sequence: event.sequence, messageId: named(event) })),
+    { keepPublished: true },
+  );
+  await release(
+    store,
+    token,
+    second.map((event, n) => ({
+      sequence: event.sequence,
+      delaySeconds: n * 100,
+      attemptBack: n === 1,
+      error: named(event),
+    })),
+  );
+  await park(
+    store,
+    token,
+    last.map((event, n) => ({
+      sequence: event.sequence,
+      reason: named(event),
+      attemptsBack: n === 1 ? 1 : 0,
+    })),
+  );
+  const own = events.map(named);
+  const attempts = [1, 0, 1];
+  expect(await outboxRows(db)).toMatchObject([
+    ...own.slice(0, 3).map((messageId) => ({ messageId })),
+    ...own
+      .slice(3, 6)
+      .map((lastError, n) => ({ lastError, attempts: attempts[n], releases: n === 2 ? 0 : 1 })),
+    ...own.slice(6).map((parkReason, n) => ({ parkReason, attempts: attempts[n] })),
+  ]);
 });
 
 describe('settling a claim', () => {

@@ -1,5 +1,5 @@
 import { onWriteConflictAgain, type Store } from '../shared/store.ts';
-import { heldBy } from './fence.ts';
+import { HELD, heldBy, PLACE } from './fence.ts';
 
 /** A row to acknowledge and the queue's own id of its message. */
 export interface Acknowledgement {
@@ -8,14 +8,12 @@ export interface Acknowledgement {
 }
 
 const ACKNOWLEDGE = `
-UPDATE outbox_event AS e
-SET state = 'PUBLISHED', published_at = clock_timestamp(), message_id = a.message_id, claim_token = NULL, lease_until = NULL
-FROM unnest($1::bigint[], $2::text[]) AS a(sequence, message_id)
-WHERE e.sequence = a.sequence AND e.claim_token = $3::uuid AND e.state = 'PENDING'`;
+UPDATE outbox_event
+SET state = 'PUBLISHED', published_at = clock_timestamp(), message_id = ($3::text[])[${PLACE}],
+    claim_token = NULL, lease_until = NULL
+WHERE ${HELD}`;
 
-const ACKNOWLEDGE_AND_DELETE = `
-DELETE FROM outbox_event
-WHERE sequence = ANY ($1::bigint[]) AND claim_token = $2::uuid AND state = 'PENDING'`;
+const ACKNOWLEDGE_AND_DELETE = `DELETE FROM outbox_event WHERE ${HELD}`;
 
 /**
  * Settles published rows: they go out of the claim's sight, kept as PUBLISHED until prune (or deleted, with
@@ -35,7 +33,7 @@ export async function acknowledge(
   const sequences = rows.map(({ sequence }) => sequence);
   return onWriteConflictAgain(() =>
     keepPublished
-      ? store.execute(ACKNOWLEDGE, [sequences, rows.map(({ messageId }) => messageId), token])
+      ? store.execute(ACKNOWLEDGE, [sequences, token, rows.map(({ messageId }) => messageId)])
       : store.execute(ACKNOWLEDGE_AND_DELETE, [sequences, token]),
   );
 }

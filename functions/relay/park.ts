@@ -1,5 +1,5 @@
 import { onWriteConflictAgain, type Store } from '../shared/store.ts';
-import { heldBy } from './fence.ts';
+import { HELD, heldBy, PLACE } from './fence.ts';
 import { EVENT_PARKED, OPERATIONS_SOURCE } from './operations.ts';
 
 /** A row that waits for a person. */
@@ -15,12 +15,11 @@ export interface Parking {
 // row was parked, and goes out like any other. Nobody is told of a parked operational event.
 const PARK = `
 WITH parked AS (
-  UPDATE outbox_event AS e
-  SET state = 'PARKED', parked_at = clock_timestamp(), park_reason = p.reason,
-      attempts = e.attempts - p.attempts_back, claim_token = NULL, lease_until = NULL
-  FROM unnest($1::bigint[], $2::text[], $3::int[]) AS p(sequence, reason, attempts_back)
-  WHERE e.sequence = p.sequence AND e.claim_token = $4::uuid AND e.state = 'PENDING'
-  RETURNING e.sequence, e.event_id, e.destination, e.type, e.source, e.ordering_key, e.attempts, e.park_reason),
+  UPDATE outbox_event
+  SET state = 'PARKED', parked_at = clock_timestamp(), park_reason = ($3::text[])[${PLACE}],
+      attempts = attempts - ($4::int[])[${PLACE}], claim_token = NULL, lease_until = NULL
+  WHERE ${HELD}
+  RETURNING sequence, event_id, destination, type, source, ordering_key, attempts, park_reason),
 told AS (
   INSERT INTO outbox_event (event_id, destination, source, type, payload)
   SELECT gen_random_uuid(), $5::text, '${OPERATIONS_SOURCE}', '${EVENT_PARKED}', json_build_object(
@@ -47,9 +46,9 @@ export async function park(
   const changed = await onWriteConflictAgain(() =>
     store.query<{ sequence: bigint }>(PARK, [
       rows.map(({ sequence }) => sequence),
+      token,
       rows.map(({ reason }) => reason),
       rows.map(({ attemptsBack }) => attemptsBack),
-      token,
       tell ?? null,
     ]),
   );

@@ -1,5 +1,5 @@
 import { onWriteConflictAgain, type Store } from '../shared/store.ts';
-import { heldBy } from './fence.ts';
+import { HELD, heldBy, PLACE } from './fence.ts';
 
 /** A row to give back. */
 export interface Release {
@@ -14,14 +14,14 @@ export interface Release {
 
 const RELEASE = `
 UPDATE outbox_event AS e
-SET claim_token = NULL, lease_until = NULL,
-    waiting_since = CASE WHEN r.delay > 0 THEN coalesce(e.waiting_since, e.due_at) ELSE e.waiting_since END,
-    due_at = CASE WHEN r.delay > 0 THEN clock_timestamp() + r.delay * interval '1 second' ELSE e.due_at END,
-    attempts = e.attempts - r.attempt_back::int, releases = e.releases + (r.delay > 0)::int,
-    last_error = coalesce(r.error, e.last_error)
-FROM unnest($1::bigint[], $2::float8[], $3::boolean[], $4::text[]) AS r(sequence, delay, attempt_back, error)
-WHERE e.sequence = r.sequence AND e.claim_token = $5::uuid AND e.state = 'PENDING'
-RETURNING e.sequence`;
+SET claim_token = NULL, lease_until = NULL, (waiting_since, due_at, attempts, releases, last_error) = (
+  SELECT CASE WHEN delay > 0 THEN coalesce(e.waiting_since, e.due_at) ELSE e.waiting_since END,
+         CASE WHEN delay > 0 THEN clock_timestamp() + delay * interval '1 second' ELSE e.due_at END,
+         e.attempts - attempt_back::int, e.releases + (delay > 0)::int, coalesce(error, e.last_error)
+  FROM (SELECT ($3::float8[])[place] AS delay, ($4::boolean[])[place] AS attempt_back, ($5::text[])[place] AS error
+        FROM ${PLACE} AS place) AS given)
+WHERE ${HELD}
+RETURNING sequence`;
 
 /**
  * Gives rows back before their lease ends, to be claimed again when due.
@@ -35,10 +35,10 @@ export async function release(store: Store, token: string, releases: readonly Re
   const changed = await onWriteConflictAgain(() =>
     store.query<{ sequence: bigint }>(RELEASE, [
       rows.map(({ sequence }) => sequence),
+      token,
       rows.map(({ delaySeconds }) => delaySeconds),
       rows.map(({ attemptBack }) => attemptBack),
       rows.map(({ error }) => error),
-      token,
     ]),
   );
   return changed.map(({ sequence }) => sequence);

@@ -27,28 +27,30 @@ const edit = (file: string, search: string, replacement = ''): Edit => ({
 const test = (file: string, name: string): Catcher => ({ file: `test/${file}.test.ts`, name });
 const campaign = (seed: number, histories: number): Catcher => ({ seed, histories });
 
+/** The fence without its token, as it is written in a statement. */
+const UNFENCED = "WHERE ${HELD.replace('claim_token = $2::uuid', '$2::uuid IS NOT NULL')}";
 const LOST_CLAIM = test('settle', 'after its claim was lost to another relay, changes nothing');
 const HEAD = `AND state <> 'PUBLISHED' AND (asked.hold OR state = 'PENDING')`;
 
 export const mutants: readonly Mutant[] = [
   {
     name: 'the token in acknowledge',
-    edits: [edit('relay/acknowledge.ts', 'e.claim_token = $3::uuid', '$3::uuid IS NOT NULL')],
+    edits: [edit('relay/acknowledge.ts', '\nWHERE ${HELD}', `\n${UNFENCED}`)],
     catchers: [LOST_CLAIM, test('settle', 'what the queue took and another relay holds is fenced out')],
   },
   {
     name: 'the token in acknowledge, where published rows are deleted',
-    edits: [edit('relay/acknowledge.ts', 'AND claim_token = $2::uuid', 'AND $2::uuid IS NOT NULL')],
+    edits: [edit('relay/acknowledge.ts', 'outbox_event WHERE ${HELD}', `outbox_event ${UNFENCED}`)],
     catchers: [test('settle', 'without retention it deletes the row, and no other'), LOST_CLAIM],
   },
   {
     name: 'the token in release',
-    edits: [edit('relay/release.ts', 'e.claim_token = $5::uuid', '$5::uuid IS NOT NULL')],
+    edits: [edit('relay/release.ts', 'WHERE ${HELD}', UNFENCED)],
     catchers: [LOST_CLAIM],
   },
   {
     name: 'the token in park',
-    edits: [edit('relay/park.ts', 'e.claim_token = $4::uuid', '$4::uuid IS NOT NULL')],
+    edits: [edit('relay/park.ts', 'WHERE ${HELD}', UNFENCED)],
     catchers: [LOST_CLAIM],
   },
   {
