@@ -22,6 +22,8 @@ const rawOn = (client: Pool | PoolClient) => ({
 /** A pool with Prisma's raw calls and its interactive transaction. */
 export function pgClient(at: string | Pool, max = 5): { client: RootClient; pool: Pool } {
   const pool = typeof at === 'string' ? new Pool({ connectionString: at, max }) : at;
+  // A connection that is still closing when its database is dropped.
+  pool.on('error', () => undefined);
   const $transaction = async <T>(body: (tx: TransactionClient) => Promise<T>): Promise<T> => {
     const connection = await pool.connect();
     try {
