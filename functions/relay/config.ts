@@ -29,7 +29,7 @@ export const relayShape = {
   claimsUnderway: integer(1, 8)
     .prefault('4')
     .describe(
-      'Claims of events without ordering key held at once: the next is taken while one is published.',
+      'Claims of events without ordering key held at once, fewer than `OUTBOX_POOL_SIZE`: the next is taken while one is published.',
     ),
   callsInFlight: integer(1, 64).prefault('16').describe('Calls to queues in flight at once.'),
   callTimeoutSeconds: positive(60).prefault('5').describe('When a call without an answer is given up.'),

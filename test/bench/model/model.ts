@@ -22,7 +22,7 @@ const SETTINGS: Settings[] = [
 ];
 
 /** CPU of PostgreSQL for recording and for applying an event (one transaction a batch): docs/performance.md. */
-const POSTGRES_MICROS = { record: 400, apply: 400 };
+const POSTGRES_MICROS = { record: 500, apply: 400 };
 /** CPU of the consumer's sandbox for an event, one transaction a batch: docs/performance.md. */
 const CONSUMER_MICROS = 700;
 
