@@ -1,3 +1,4 @@
+import { SQSClient } from '@aws-sdk/client-sqs';
 import { expect, test } from 'vitest';
 import { nudger } from '../functions/outbox/nudge.ts';
 import { accessDenied, startScriptedSqs } from './support/scripted-sqs.ts';
@@ -60,5 +61,39 @@ test('a refused nudge is told, harms nobody, and holds up no later one', async (
   await nudge();
   await nudge();
   expect(lost).toEqual([{ name: 'nudge.lost', error: expect.stringContaining('AccessDenied') }]);
+  expect(sqs.stored('ticks')).toHaveLength(1);
+});
+
+test('credentials that never come give the nudge up, and hold up no later one', async () => {
+  const { sqs, lost } = await startNudging();
+  let asked = 0;
+  const never = new SQSClient({
+    endpoint: sqs.endpoint,
+    region: 'us-east-1',
+    credentials: () => ((asked += 1), new Promise<never>(() => {})),
+  });
+  const report = (name: string, fields: object) => void lost.push({ name, ...fields });
+  const nudge = nudger({ sqs: never, tickQueueUrl: sqs.queueUrl('ticks'), report });
+  await Promise.all([nudge(), Promise.resolve().then(nudge)]);
+  const given = { name: 'nudge.lost', error: expect.stringContaining('OutOfTime') };
+  expect(lost).toEqual([given, given]);
+  expect(asked).toBeGreaterThan(0);
+});
+
+const throws = () => {
+  throw new Error('no room for a line');
+};
+
+test('a report that throws holds up no later nudge', async () => {
+  const { sqs } = await startNudging();
+  const nudge = nudger({
+    sqs: sqs.client(),
+    tickQueueUrl: sqs.queueUrl('ticks'),
+    pauseMs: 1,
+    report: throws,
+  });
+  sqs.next(accessDenied());
+  await expect(nudge()).rejects.toThrow('no room');
+  await nudge();
   expect(sqs.stored('ticks')).toHaveLength(1);
 });

@@ -426,7 +426,7 @@ describe('an outage is not poison', () => {
   // Case A7.
   test('with SQS down, no relay hammers, nothing is parked, and after recovery all 25 arrive', async () => {
     const events = await insertEvents(db, 25);
-    const settings = { claimLimit: 5, backoffBaseSeconds: 60, maxAttempts: 3 };
+    const settings = { claimLimit: 5, claimsUnderway: 2, backoffBaseSeconds: 60, maxAttempts: 3 };
     sqs.on(() => scripted.httpError(503));
     const began = performance.now();
     const first = await tick(partsWith(settings), () => 30_000);
@@ -715,6 +715,30 @@ test('a backlog of large events goes out whole, in claims of few bytes, with ord
   const counts = await tick({ ...relay, store: { ...relay.store, query } }, inFull);
   expect(counts).toMatchObject({ claimed: 40, acknowledged: 40 });
   expect(Math.max(...claims)).toBe(2);
+});
+
+/** Twenty keys of large events for one destination, then one small event with a key for another. */
+const recordBoth = async () => {
+  for (let n = 0; n < 20; n += 1) {
+    await insertEvent(db, { destination: 'stock', payload: 'x'.repeat(900), orderingKey: `key ${n}` });
+  }
+  await insertEvent(db, { destination: 'mail', payload: 'small', orderingKey: 'one' });
+};
+
+describe('large events with ordering keys for one destination, a small one for another', () => {
+  test('it goes out in the same run', async () => {
+    await recordBoth();
+    const counts = await tickOnce({ claimBytes: 4_000, destinations: destinationsOf(sqs, 'stock', 'mail') });
+    expect(counts).toMatchObject({ claimed: 21, acknowledged: 21 });
+  });
+
+  test('it goes out though the other destination is down', async () => {
+    await recordBoth();
+    sqs.on(({ queue }) => (queue === 'stock' ? scripted.accessDenied() : undefined));
+    const counts = await tickOnce({ claimBytes: 4_000, destinations: destinationsOf(sqs, 'stock', 'mail') });
+    expect(counts.acknowledged).toBe(1);
+    expect(storedIds(sqs, 'mail')).toHaveLength(1);
+  });
 });
 
 const losesConnection = () => Promise.reject(new Error('Connection terminated'));

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { countdown, inTime } from '../shared/deadline.ts';
 import { describeError } from '../shared/errors.ts';
 import { report as writeReport, type Report } from '../shared/report.ts';
 
@@ -30,22 +31,25 @@ export interface NudgerOptions {
  */
 export function nudger(options: NudgerOptions): () => Promise<void> {
   const { pauseMs = 0 } = options;
+  const pause = pauseMs > 0 ? () => sleep(pauseMs) : () => undefined;
   let ready: Promise<unknown> = Promise.resolve();
   let next: Promise<void> | undefined;
   return () =>
     (next ??= ready.then(() => {
       next = undefined;
       const sent = send(options);
-      ready = pauseMs > 0 ? sent.then(() => sleep(pauseMs)) : sent;
+      // Whatever became of it: a nudge that failed holds up no later one.
+      ready = sent.then(pause, pause);
       return sent;
     }));
 }
 
 async function send({ sqs, tickQueueUrl, report = writeReport }: NudgerOptions): Promise<void> {
   try {
-    await sqs.send(new SendMessageCommand({ QueueUrl: tickQueueUrl, MessageBody: TICK }), {
-      abortSignal: AbortSignal.timeout(NUDGE_TIMEOUT_MS),
-    });
+    const command = new SendMessageCommand({ QueueUrl: tickQueueUrl, MessageBody: TICK });
+    const abortSignal = AbortSignal.timeout(NUDGE_TIMEOUT_MS);
+    // Credentials that never come are not ended by the signal.
+    await inTime(sqs.send(command, { abortSignal }), countdown(NUDGE_TIMEOUT_MS + 100));
   } catch (error) {
     report('nudge.lost', { error: describeError(error) });
   }

@@ -24,6 +24,8 @@ export interface KeyRange {
 /** A claim of heads, and for each range the key looked at last; null when the range came to the last key there is. */
 export interface HeadClaim extends Claim {
   readonly reached: ReadonlyMap<string, string | null>;
+  /** Destinations of heads that are due and did not fit into the claim. */
+  readonly leftOut: ReadonlySet<string>;
 }
 
 // From key to key along the index (a "loose index scan"), one probe a key, to the first unpublished event of each:
@@ -59,8 +61,9 @@ claimed AS (
   UPDATE outbox_event SET ${LEASE}
   WHERE sequence = ANY (ARRAY(SELECT sequence FROM fitting)) AND ${CLAIMABLE}
   RETURNING ${CLAIMED})
-SELECT heads.destination AS "atDestination", heads.ordering_key AS "atKey", heads.position, claimed.*
-FROM heads LEFT JOIN claimed USING (sequence)
+SELECT heads.destination AS "atDestination", heads.ordering_key AS "atKey", heads.position,
+       due.sequence IS NOT NULL AS "isDue", claimed.*
+FROM heads LEFT JOIN due USING (sequence) LEFT JOIN claimed USING (sequence)
 ORDER BY heads.position`;
 
 // From destination to destination along the same index.
@@ -78,7 +81,7 @@ SELECT destination FROM step`;
 export const keyedDestinations = async (store: Store): Promise<string[]> =>
   (await store.query<{ destination: string }>(KEYED_DESTINATIONS, [])).map(({ destination }) => destination);
 
-type Probe = { atDestination: string; atKey: string; position: number } & (
+type Probe = { atDestination: string; atKey: string; position: number; isDue: boolean } & (
   ClaimedEvent | { [K in keyof ClaimedEvent]: null }
 );
 
@@ -94,6 +97,7 @@ export async function claimHeads(
   bytes: number,
 ): Promise<HeadClaim> {
   const reached = new Map<string, string | null>(ranges.map(({ destination }) => [destination, null]));
+  let leftOut: ReadonlySet<string> = new Set();
   const claim = await holdFor(lease, async () => {
     const probes = await store.query<Probe>(claimHeadsSql, [
       lease.token,
@@ -108,7 +112,9 @@ export async function claimHeads(
       const last = probes.find((probe) => probe.atDestination === destination && probe.position === limit);
       reached.set(destination, last?.atKey ?? null);
     }
+    const missed = probes.filter(({ isDue, eventId }) => isDue && eventId === null);
+    leftOut = new Set(missed.map(({ atDestination }) => atDestination));
     return probes.filter((probe) => probe.eventId !== null);
   });
-  return { ...claim, reached };
+  return { ...claim, reached, leftOut };
 }

@@ -52,7 +52,7 @@ export function headLane(relay: RelayParts, down: ReadonlyMap<string, string>): 
   const { config, store, keyCursors } = relay;
   /** Known from the first claim on. */
   let names: string[] | undefined;
-  /** Whether the present round of a destination, begun at its first key, has claimed nothing so far. */
+  /** Whether the present round of a destination, begun at its first key, has found nothing to claim so far. */
   const emptySoFar = new Map<string, boolean>();
   const done = new Set<string>();
   const isOpen = (name: string) => !done.has(name) && !down.has(name);
@@ -70,7 +70,8 @@ export function headLane(relay: RelayParts, down: ReadonlyMap<string, string>): 
       });
       for (const name of open) if (!emptySoFar.has(name)) emptySoFar.set(name, !keyCursors.has(name));
       const claim = await claimHeads(store, freshLease(relay), ranges, config.claimBytes);
-      for (const { destination } of claim.events) emptySoFar.set(destination, false);
+      const waiting = [...claim.events.map(({ destination }) => destination), ...claim.leftOut];
+      for (const destination of waiting) emptySoFar.set(destination, false);
       for (const [name, key] of claim.reached) {
         if (key !== null) {
           keyCursors.set(name, key);
