@@ -158,8 +158,8 @@ export const mutants: readonly Mutant[] = [
       ),
       edit(
         'relay/heads.ts',
-        'FROM heads LEFT JOIN claimed USING (sequence)',
-        'FROM heads LEFT JOIN claimed ON claimed.destination = heads.destination AND "orderingKey" = heads.ordering_key',
+        'LEFT JOIN claimed USING (sequence)',
+        'LEFT JOIN claimed ON claimed.destination = heads.destination AND "orderingKey" = heads.ordering_key',
       ),
     ],
     catchers: [test('ordering', 'a parked head holds its key until a person replays it'), campaign(1, 12)],
