@@ -29,7 +29,6 @@ const MAX_DELAY_SECONDS = 315_360_000;
  * @throws InvalidEventError naming the field
  */
 export function checkAttributes(event: EventInput, at: string): void {
-  if (typeof event !== 'object' || event === null) throw new InvalidEventError(at, 'expected an object');
   const refuse = (field: string, problem: string): never => {
     throw new InvalidEventError(`${at}.${field}`, problem);
   };

@@ -112,25 +112,23 @@ export async function claimDue(
   if (!Number.isInteger(limit) || limit < 1) {
     throw new RangeError(`claim: limit ${limit} is not a whole number above 0`);
   }
-  let lookedAt = 0;
-  const claim = await holdFor(lease, async () => {
-    const rows = await store.query<ClaimedEvent & { lookedAt: number }>(claimSql(limit), [
+  const claim = await holdFor(lease, () =>
+    store.query<ClaimedEvent & { readonly lookedAt: number }>(claimSql(limit), [
       lease.token,
       lease.leaseSeconds,
       bytes,
       dueFrom,
-    ]);
-    lookedAt = rows[0]?.lookedAt ?? 0;
-    return rows;
-  });
+    ]),
+  );
+  const lookedAt = claim.events[0]?.lookedAt ?? 0;
   return { ...claim, full: lookedAt === limit || claim.events.length < lookedAt };
 }
 
 /** Runs a claiming statement and counts its lease from before it: our end comes no later than the database's. */
-export async function holdFor(
+export async function holdFor<Row extends ClaimedEvent>(
   { token, leaseSeconds }: Lease,
-  claiming: () => Promise<ClaimedEvent[]>,
-): Promise<Claim> {
+  claiming: () => Promise<Row[]>,
+): Promise<Claim & { readonly events: readonly Row[] }> {
   const leaseLeft = countdown(leaseSeconds * 1000);
   const events = await onWriteConflictAgain(claiming);
   // RETURNING has no order.

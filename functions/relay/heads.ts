@@ -96,10 +96,9 @@ export async function claimHeads(
   ranges: readonly KeyRange[],
   bytes: number,
 ): Promise<HeadClaim> {
-  const reached = new Map<string, string | null>(ranges.map(({ destination }) => [destination, null]));
-  let leftOut: ReadonlySet<string> = new Set();
+  let probes: readonly Probe[] = [];
   const claim = await holdFor(lease, async () => {
-    const probes = await store.query<Probe>(claimHeadsSql, [
+    probes = await store.query<Probe>(claimHeadsSql, [
       lease.token,
       lease.leaseSeconds,
       bytes,
@@ -108,13 +107,15 @@ export async function claimHeads(
       ranges.map(({ limit }) => limit),
       ranges.map(({ hold }) => hold),
     ]);
-    for (const { destination, limit } of ranges) {
-      const last = probes.find((probe) => probe.atDestination === destination && probe.position === limit);
-      reached.set(destination, last?.atKey ?? null);
-    }
-    const missed = probes.filter(({ isDue, eventId }) => isDue && eventId === null);
-    leftOut = new Set(missed.map(({ atDestination }) => atDestination));
     return probes.filter((probe) => probe.eventId !== null);
   });
+  const reached = new Map(
+    ranges.map(({ destination, limit }) => {
+      const last = probes.find((probe) => probe.atDestination === destination && probe.position === limit);
+      return [destination, last?.atKey ?? null];
+    }),
+  );
+  const missed = probes.filter(({ isDue, eventId }) => isDue && eventId === null);
+  const leftOut = new Set(missed.map(({ atDestination }) => atDestination));
   return { ...claim, reached, leftOut };
 }

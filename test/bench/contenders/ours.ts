@@ -79,7 +79,7 @@ export const storeContender: MakeContender = async ({ databaseUrl, nearDatabaseU
   };
 };
 
-/** The AWS SDK alone: the same messages in the same calls (of ten), with the relay's own client or with one on defaults. */
+/** The AWS SDK alone: the same messages in the same calls, of ten or of `entries`, with the relay's own client or with one on defaults. */
 export const sdkContender: MakeContender = async ({ queueUrl, options }) => {
   const config = configOf('postgresql://unused', queueUrl, options);
   const sqs = options['client'] === 'defaults' ? new SQSClient({}) : sqsClient(config.callsInFlight);

@@ -1,8 +1,8 @@
 // What a relay's work costs, from drains of its parts alone.
 
 import type { Bench } from '../harness/bench.ts';
-import { drainOnce, type DrainMeasure, type Entrant } from '../harness/drain.ts';
-import { figure, median } from '../harness/stats.ts';
+import { drainOnce, spreads, type DrainMeasure, type Entrant } from '../harness/drain.ts';
+import { figure } from '../harness/stats.ts';
 import type { RelayModel } from './relay.ts';
 
 /** What a relay's work costs in CPU milliseconds. */
@@ -27,35 +27,30 @@ const PARTS = {
 
 /** Measures what goes into the model; `relayMicros` is PostgreSQL's CPU for claiming and acknowledging an event. */
 export async function measureCosts(bench: Bench): Promise<Costs & { readonly relayMicros: number }> {
-  const parts = new Map<keyof typeof PARTS, DrainMeasure>();
-  for (const name of Object.keys(PARTS) as (keyof typeof PARTS)[]) {
-    parts.set(name, await medianOf(bench, PARTS[name]));
-    bench.progress(`${name}: ${figure(parts.get(name)?.nodeMicros ?? NaN)} µs of Node an event`);
-  }
-  const nodeMs = (name: keyof typeof PARTS) => (parts.get(name)?.nodeMicros ?? NaN) / 1000;
-  const relayMicros = parts.get('claim100')?.postgresMicros ?? NaN;
+  const measure = async (name: keyof typeof PARTS) => {
+    const { nodeMicros, postgresMicros } = await drainAgain(bench, PARTS[name]);
+    bench.progress(`${name}: ${figure(nodeMicros.median)} µs of Node an event`);
+    return { nodeMs: nodeMicros.median / 1000, postgresMicros: postgresMicros.median };
+  };
+  const [call1, call10] = [await measure('call1'), await measure('call10')];
+  const [claim100, claim500] = [await measure('claim100'), await measure('claim500')];
+  const relayMicros = claim100.postgresMicros;
   return {
-    ...line('call', [1, nodeMs('call1')], [10, nodeMs('call10') * 10]),
-    ...line('claim', [100, nodeMs('claim100') * 100], [500, nodeMs('claim500') * 500]),
+    ...line('call', [1, call1.nodeMs], [10, call10.nodeMs * 10]),
+    ...line('claim', [100, claim100.nodeMs * 100], [500, claim500.nodeMs * 500]),
     // Half for the claim, half for the acknowledge.
     statementEventMs: relayMicros / 2 / 1000,
     relayMicros,
   };
 }
 
-/** Medians of a few drains. */
-export async function medianOf(bench: Bench, entrant: Entrant): Promise<DrainMeasure> {
+/** The spreads of a few drains. */
+export async function drainAgain(bench: Bench, entrant: Entrant): Promise<ReturnType<typeof spreads>> {
   const all: DrainMeasure[] = [];
   for (let repetition = 0; repetition < bench.pick(1, 3, 3); repetition += 1) {
     all.push(await drainOnce(bench, entrant, bench.pick(200, 12_000, 50_000), bench.pick(0, 5_000, 10_000)));
   }
-  const of = (key: keyof DrainMeasure) => median(all.map((measure) => measure[key]));
-  return {
-    eventsPerSecond: of('eventsPerSecond'),
-    nodeMicros: of('nodeMicros'),
-    postgresMicros: of('postgresMicros'),
-    outsideMicros: of('outsideMicros'),
-  };
+  return spreads(all);
 }
 
 /** The straight line through two points: what it costs whatever the number of events, and for each of them. */
