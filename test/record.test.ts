@@ -306,7 +306,10 @@ describe('when it is due', () => {
   test('at dueAt, to the millisecond', async () => {
     const dates = [new Date(0), new Date('2031-07-01T12:34:56.789Z'), new Date('9999-12-31T23:59:59.999Z')];
     await record(...dates.map((dueAt) => event({ dueAt })));
-    expect((await due()).map(({ at }) => at)).toEqual(dates);
+    const exact = `SELECT to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS at
+      FROM outbox_event ORDER BY sequence`;
+    const expected = dates.map((date) => date.toISOString().replace('Z', '000Z'));
+    expect((await db.sql<{ at: string }>(exact)).map(({ at }) => at)).toEqual(expected);
   });
 
   test("delaySeconds after the transaction began, on the database's clock", async () => {
@@ -379,6 +382,21 @@ describe('attributes are checked before any SQL, naming the field', () => {
     expect((await refused(null as never)).field).toBe('events[0]');
     expect((await refused('event' as never)).field).toBe('events[0]');
     await expect(recordEvents(noSql, event() as never)).rejects.toThrow(InvalidEventError);
+    // A hole is no event either.
+    const holed = [event()];
+    holed[2] = event();
+    await expect(recordEvents(noSql, holed)).rejects.toMatchObject({ field: 'events[1]' });
+  });
+
+  test('an attribute is read once: what it says later does not count', async () => {
+    let reads = 0;
+    const changing = {
+      ...event(),
+      get id() {
+        return (reads += 1) === 1 ? '3f0b5c1e-9a41-4d7e-8f0a-6f9d3f1f2b11' : "'; DROP TABLE orders; --";
+      },
+    };
+    expect(await record(changing)).toEqual(['3f0b5c1e-9a41-4d7e-8f0a-6f9d3f1f2b11']);
   });
 
   test('names at their longest, with spaces, accents and emoji, are stored as they are', async () => {
@@ -410,6 +428,19 @@ describe('size', () => {
     const { field, message } = await refused(event({ id, payload: 'x'.repeat(room + 1) }));
     expect(field).toBe('events[0].payload');
     expect(message).toMatch(/1048577 bytes.*1048576/);
+  });
+
+  test('events that no string can hold together are refused by what is wrong, not by the engine', async () => {
+    const full: TransactionClient = {
+      ...noSql,
+      // What Prisma and JSON.stringify throw alike.
+      $executeRawUnsafe: () => Promise.reject(new RangeError('Invalid string length')),
+    };
+    await expect(recordEvents(full, [event()])).rejects.toMatchObject({
+      name: 'InvalidEventError',
+      field: 'events',
+      message: expect.stringContaining('several calls'),
+    });
   });
 
   test('bytes are counted, not characters', async () => {

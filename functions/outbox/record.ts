@@ -1,10 +1,10 @@
 import { v7 as newEventId } from 'uuid';
-import { describeError, InvalidEventError } from '../shared/errors.ts';
+import { InvalidEventError } from '../shared/errors.ts';
 import { activeTraceParent } from '../shared/trace.ts';
-import { storeOf, type TransactionClient } from '../shared/store.ts';
+import { storeOf, type Store, type TransactionClient } from '../shared/store.ts';
 import { checkPayload, type EventInput, type EventTypes, type InputOf, type Schemas } from './event.ts';
-import { isName, NAME, writeEnvelope } from './envelope.ts';
-import { checkAttributes, payloadText } from './check.ts';
+import { writeEnvelope } from './envelope.ts';
+import { partialEvent, payloadText, readEvent, wholeEvent } from './check.ts';
 
 /** The most that SQS takes in one message, in bytes of UTF-8. */
 export const MAX_ENVELOPE_BYTES = 1_048_576;
@@ -12,13 +12,13 @@ export const MAX_ENVELOPE_BYTES = 1_048_576;
 // All rows in one parameter: PostgreSQL plans that in half the time that an array for each column takes.
 const ROWS = `
 json_to_recordset($1::json) AS r("eventId" uuid, destination text, source text, type text, "orderingKey" text, payload text,
-  "traceParent" text, "dueAtSeconds" float8, "delaySeconds" float8, position int)`;
+  "traceParent" text, "dueAt" timestamptz, "delaySeconds" float8, position int)`;
 
 // ORDER BY keeps the given order in `sequence`.
 const insertFrom = (rows: string) => `
 INSERT INTO outbox_event (event_id, destination, source, type, ordering_key, payload, trace_parent, due_at)
 SELECT "eventId", destination, source, type, "orderingKey", payload::json, "traceParent",
-       coalesce(to_timestamp("dueAtSeconds"), now() + "delaySeconds" * interval '1 second')
+       coalesce("dueAt", now() + "delaySeconds" * interval '1 second')
 FROM ${rows}
 ORDER BY position
 ON CONFLICT (event_id, source, destination) DO NOTHING`;
@@ -49,19 +49,29 @@ export async function recordEvents(tx: TransactionClient, events: readonly Event
       'recordEvents: expected the transaction client (tx of prisma.$transaction(async (tx) => …)), so that the events commit with the business rows or not at all',
     );
   }
-  assertEvents(events);
+  assertArray(events);
   if (events.length === 0) return [];
   const traceParent = activeTraceParent();
-  const drafts = events.map((event, index) => toDraft(event, index, traceParent));
+  const drafts = Array.from(events, (event, index) => toDraft(event, `events[${index}]`, traceParent));
+  await insert(storeOf(tx), drafts);
+  return drafts.map(({ eventId }) => eventId);
+}
+
+async function insert(store: Store, drafts: readonly Draft[]): Promise<void> {
   const rows = drafts.flatMap(({ destinations, ...draft }) =>
     destinations.map((destination) => ({ ...draft, destination })),
   );
   const keys = drafts.flatMap(({ orderingKey }) => orderingKey ?? []);
-  const values = [JSON.stringify(rows.map((row, position) => ({ ...row, position })))];
-  await (keys.length > 0
-    ? storeOf(tx).execute(RECORD_KEYED, [...values, keys])
-    : storeOf(tx).execute(RECORD, values));
-  return drafts.map(({ eventId }) => eventId);
+  try {
+    const values = [JSON.stringify(rows.map((row, position) => ({ ...row, position })))];
+    await (keys.length > 0 ? store.execute(RECORD_KEYED, [...values, keys]) : store.execute(RECORD, values));
+  } catch (cause) {
+    // A string has at most 512 Mi characters; nothing was sent.
+    if (!(cause instanceof RangeError)) throw cause;
+    throw new InvalidEventError('events', 'are too large for one statement; record them in several calls', {
+      cause,
+    });
+  }
 }
 
 /** An event as `recorder` takes it: source and destinations may come from its defaults. */
@@ -92,42 +102,28 @@ export function recorder<S extends Schemas>(
 ): (tx: TransactionClient, events: readonly Recordable<InputOf<S>>[]) => Promise<string[]> {
   const byType: Readonly<Record<string, readonly string[] | undefined>> = routes;
   const known = new Set(destinations ?? Object.values(byType).flatMap((names) => names ?? []));
-  return async (tx, events) => {
-    assertEvents(events);
-    const complete = events.map((event) => {
-      const route = isName(event.type) && Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
-      return { source, destinations: route, ...event } as EventInput;
-    });
-    for (const [index, event] of complete.entries()) {
-      assertReadable(event, `events[${index}]`);
-      const checked = await checkPayload(types, event.type, event.payload);
-      if ('problem' in checked)
-        throw new InvalidEventError(`events[${index}].${checked.field}`, checked.problem);
-      const stranger = event.destinations?.find((name) => typeof name === 'string' && !known.has(name));
-      if (stranger !== undefined) {
-        const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
-        throw new InvalidEventError(`events[${index}].destinations`, problem);
-      }
+  const complete = async (given: unknown, at: string) => {
+    const event = readEvent(partialEvent, given, at);
+    const checked = await checkPayload(types, event.type, event.payload);
+    if ('problem' in checked) throw new InvalidEventError(`${at}.${checked.field}`, checked.problem);
+    const names = event.destinations ?? byType[event.type];
+    const stranger = names?.find((name) => !known.has(name));
+    if (stranger !== undefined) {
+      const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
+      throw new InvalidEventError(`${at}.destinations`, problem);
     }
-    return recordEvents(tx, complete);
+    // What is still missing now, recordEvents says.
+    return { ...event, source: event.source ?? source, destinations: names } as EventInput;
+  };
+  return async (tx, events) => {
+    assertArray(events);
+    const all = Array.from(events, (event, index) => complete(event, `events[${index}]`));
+    return recordEvents(tx, await Promise.all(all));
   };
 }
 
-function assertEvents(events: readonly unknown[]): void {
+function assertArray(events: unknown): asserts events is readonly unknown[] {
   if (!Array.isArray(events)) throw new InvalidEventError('events', 'expected an array');
-  for (const [index, event] of events.entries()) {
-    if (typeof event !== 'object' || event === null) {
-      throw new InvalidEventError(`events[${index}]`, 'expected an object');
-    }
-  }
-}
-
-/** What a recorder reads of an event before everything is checked; callers without types may give anything. */
-function assertReadable({ type, destinations }: EventInput, at: string): void {
-  if (!isName(type)) throw new InvalidEventError(`${at}.type`, `expected ${NAME}`);
-  if (destinations !== undefined && !Array.isArray(destinations)) {
-    throw new InvalidEventError(`${at}.destinations`, 'expected an array of at least one destination name');
-  }
 }
 
 /** A row of the outbox, but for its destinations. */
@@ -139,23 +135,13 @@ interface Draft {
   readonly orderingKey: string | null;
   readonly traceParent: string | null;
   readonly payload: string;
-  readonly dueAtSeconds: number | null;
+  /** RFC 3339. */
+  readonly dueAt: string | null;
   readonly delaySeconds: number;
 }
 
-/** Reading a stranger's object may throw anything; a caller that catches it must be able to tell what it was. */
-function toDraft(event: EventInput, index: number, activeTrace: string | null): Draft {
-  const at = `events[${index}]`;
-  try {
-    return draftOf(event, at, activeTrace);
-  } catch (cause) {
-    if (cause instanceof InvalidEventError) throw cause;
-    throw new InvalidEventError(at, `cannot be read (${describeError(cause)})`, { cause });
-  }
-}
-
-function draftOf(event: EventInput, at: string, activeTrace: string | null): Draft {
-  checkAttributes(event, at);
+function toDraft(given: EventInput, at: string, activeTrace: string | null): Draft {
+  const event = readEvent(wholeEvent, given, at);
   const draft = {
     eventId: event.id?.toLowerCase() ?? newEventId(),
     destinations: [...new Set(event.destinations)],
@@ -164,7 +150,7 @@ function draftOf(event: EventInput, at: string, activeTrace: string | null): Dra
     orderingKey: event.orderingKey ?? null,
     traceParent: event.traceParent ?? activeTrace,
     payload: payloadText(event.payload, at),
-    dueAtSeconds: event.dueAt ? event.dueAt.getTime() / 1000 : null,
+    dueAt: event.dueAt?.toISOString() ?? null,
     delaySeconds: event.delaySeconds ?? 0,
   };
   const bytes = Buffer.byteLength(writeEnvelope({ ...draft, recordedAt: '2000-01-01T00:00:00.000000Z' }));
