@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { noCounts } from '../functions/relay/counts.ts';
 import { tick } from '../functions/relay/tick.ts';
@@ -310,25 +310,44 @@ interface PlanNode {
   'Node Type': string;
   'Index Name'?: string;
   'Actual Rows'?: number;
+  'Shared Hit Blocks'?: number;
+  'Shared Read Blocks'?: number;
   Plans?: PlanNode[];
 }
 
 /** The claim's plan as the server carried it out, on the statement that the relay really sends. */
-async function planOfClaim(database: TestDatabase, dueFrom: number | null): Promise<PlanNode[]> {
+async function planOfClaim(
+  database: TestDatabase,
+  { dueFrom = null, bytes }: { dueFrom?: number | null; bytes?: number } = {},
+): Promise<PlanNode[]> {
   const sent: { text: string; values: readonly unknown[] }[] = [];
   const spy: Store = {
     query: (text, values) => (sent.push({ text, values }), Promise.resolve([])),
     execute: () => Promise.resolve(0),
   };
-  await claimSome(spy, { limit: 100, dueFrom });
+  await claimSome(spy, { limit: 100, dueFrom, ...(bytes && { bytes }) });
   const [statement] = sent;
   const [row] = await database.sql<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
-    `EXPLAIN (ANALYZE, FORMAT JSON) ${statement?.text}`,
+    `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${statement?.text}`,
     [...(statement?.values ?? [])],
   );
   const flat = (node: PlanNode): PlanNode[] => [node, ...(node.Plans ?? []).flatMap(flat)];
   return row ? flat(row['QUERY PLAN'][0].Plan) : [];
 }
+
+test('of large events only those that fit are unpacked to be measured', async () => {
+  const pagesWith = async (events: number) => {
+    const own = await createDatabase();
+    // Random text, or PostgreSQL would pack it small.
+    const payload = () => randomBytes(75_000).toString('base64');
+    await insertEvents(own, events, () => ({ payload: payload() }));
+    const [root] = await planOfClaim(own, { bytes: 250_000 });
+    return (root?.['Shared Hit Blocks'] ?? 0) + (root?.['Shared Read Blocks'] ?? 0);
+  };
+  const few = await pagesWith(3);
+  expect(few).toBeGreaterThan(30);
+  expect(await pagesWith(60)).toBeLessThan(2 * few);
+});
 
 describe('at 100,000 due rows', () => {
   test('the claim reads its partial index in order, and neither scans nor sorts the table', async () => {
@@ -337,7 +356,7 @@ describe('at 100,000 due rows', () => {
         CASE WHEN n % 5 = 0 THEN 'PUBLISHED' ELSE 'PENDING' END, CASE WHEN n % 5 = 0 THEN now() END
       FROM generate_series(1, 125000) n`);
     const look = async (dueFrom: number | null) => {
-      const nodes = await planOfClaim(db, dueFrom);
+      const nodes = await planOfClaim(db, { dueFrom });
       const types = nodes.map((node) => node['Node Type']);
       expect(types).not.toContain('Seq Scan');
       expect(types.filter((type) => type.includes('Sort'))).toEqual([]);

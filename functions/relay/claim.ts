@@ -68,13 +68,17 @@ attempts, releases, replays, last_error AS "lastError"`;
 
 /**
  * Of the rows in `due`, in its order, the first ones whose payloads fit into `$3` bytes together. `due` brings the payload
- * as it lies in the row; measured there, before its LIMIT, it could be unpacked for every row of a backlog.
+ * as it lies in the row, and a row is unpacked to be measured only where those before it, packed, leave room for it.
  */
 export const FITTING = `
 fitting AS MATERIALIZED (
   SELECT sequence FROM (
-    SELECT sequence, bytes, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) AS total
-    FROM (SELECT sequence, octet_length(payload::text) AS bytes FROM due) AS measured) AS summed
+    SELECT sequence, bytes, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) AS total FROM (
+      SELECT sequence, octet_length(payload::text) AS bytes FROM (
+        SELECT sequence, payload,
+               sum(pg_column_size(payload)) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS ahead
+        FROM due) AS packed
+      WHERE ahead IS NULL OR ahead < $3::int) AS measured) AS summed
   WHERE total <= $3::int OR total = bytes)`;
 
 // One statement in its own transaction, and the UPDATE's own predicate decides who wins (promise 2).
