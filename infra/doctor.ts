@@ -23,6 +23,12 @@ const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> =
   migrate: (environment) => readConfig(connectionShape, environment),
 };
 
+/** `outboxRelay`, as `outbox init` calls it in a project that has functions of its own, is a relay. */
+function configOf(name: string): ((environment: Environment) => unknown) | undefined {
+  const kind = name.replace(/^outbox[A-Z]/, (start) => start.charAt(6).toLowerCase());
+  return Object.hasOwn(CONFIGS, kind) ? CONFIGS[kind] : undefined;
+}
+
 /** What `serverless package` leaves. */
 const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
 
@@ -31,8 +37,7 @@ const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
  * A function that has a queue's URL among its variables is a consumer, whatever its name; others are known by name.
  */
 export function environmentProblems(name: string, environment: Environment): string[] {
-  const own = Object.hasOwn(CONFIGS, name) ? CONFIGS[name] : undefined;
-  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? own : consumerConfig;
+  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? configOf(name) : consumerConfig;
   try {
     check?.(environment);
     return [];
@@ -68,7 +73,7 @@ export function templateNotes(template: Template, maxConnections?: number): stri
   const unchecked = functions.filter(
     ({ name, environment }) =>
       environment['OUTBOX_QUEUE_URL'] === undefined &&
-      !Object.hasOwn(CONFIGS, name) &&
+      configOf(name) === undefined &&
       Object.keys(environment).some((key) => key.startsWith('OUTBOX_')),
   );
   return [
@@ -126,7 +131,7 @@ export async function doctor(args: readonly string[], environment: Environment):
     }
     const given =
       values.variables === undefined ? environment : variablesIn(await readJson(values.variables));
-    if (given['OUTBOX_QUEUE_URL'] === undefined && !Object.hasOwn(CONFIGS, values.function)) {
+    if (given['OUTBOX_QUEUE_URL'] === undefined && !configOf(values.function)) {
       throw new UsageError(
         `--function: no checks for ${JSON.stringify(values.function)}; expected one of ${Object.keys(CONFIGS).join(', ')}, or a consumer (with OUTBOX_QUEUE_URL)`,
       );

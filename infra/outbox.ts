@@ -1,5 +1,6 @@
-// `npm run outbox`: what a person asks of the outbox, on the database of DATABASE_URL.
+// `npm run outbox` here, `npx outbox` in a project that has the library: what a person asks of the outbox.
 
+import { Pool, TypeOverrides } from 'pg';
 import { parseArgs } from 'node:util';
 import {
   countParked,
@@ -9,17 +10,18 @@ import {
   type EventWhereabouts,
   type ParkedSelection,
 } from '../functions/outbox/operate.ts';
-import { databaseShape, readConfig, variableOf } from '../functions/shared/config.ts';
-import { connect } from '../functions/shared/database.ts';
-import { storeOf, type Store } from '../functions/shared/store.ts';
+import { connectionShape, readConfig, variableOf } from '../functions/shared/config.ts';
+import { connectionSettings } from '../functions/shared/connection.ts';
+import type { Store } from '../functions/shared/store.ts';
 import { doctor } from './doctor.ts';
+import { init } from './library/init.ts';
 
 const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or another of the functions' ways) says where.
 
-  npm run outbox -- where ID      where the event is, for each of its destinations
-  npm run outbox -- parked        parked events, counted by destination, type and reason
-  npm run outbox -- replay …      sends parked events again, with fresh attempts
-  npm run outbox -- discard …     deletes parked events for good
+  outbox where ID      where the event is, for each of its destinations
+  outbox parked        parked events, counted by destination, type and reason
+  outbox replay …      sends parked events again, with fresh attempts
+  outbox discard …     deletes parked events for good
 
   replay and discard take at least one of
   --id ID               the event's id
@@ -27,18 +29,43 @@ const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or anoth
   --type TYPE
   --reason BEGINNING    how the reason begins, such as TooLarge
 
-  npm run outbox -- doctor …      whether the settings agree with one another; asks no database
+  outbox doctor …      whether the settings agree with one another; asks no database
 
-  --template FILE           a packaged template (default: what npm run package wrote)
+  --template FILE           a packaged template (default: what \`serverless package\` wrote)
   --max-connections N       also whether all pools together fit into the server's max_connections
   --function NAME --env     instead: this environment's variables, as that function would start with them
   --function NAME --variables FILE
                             instead: what \`aws lambda get-function-configuration\` printed
+
+  outbox init …        gives a project of your own what the outbox needs, and keeps what is there
+
+  --schema PATH             its Prisma schema, a file or a folder (default: where Prisma looks)
+  --migrations PATH         its migrations (default: beside the schema)
+
+In the relay's own repository: npm run outbox -- COMMAND.
 `;
 
 const text = { type: 'string' } as const;
 
-/** Runs one command and returns what to print. Throws when the command or an option is unknown. */
+type Question = (store: Store, selection: ParkedSelection, id: string | undefined) => Promise<string>;
+
+const QUESTIONS: Readonly<Record<string, Question>> = {
+  where: async (store, _, id) => {
+    if (id === undefined) throw new TypeError('where: expected an event id');
+    return described(await findEvent(store, id));
+  },
+  parked: async (store) => {
+    const kinds = await countParked(store);
+    const lines = kinds.map(
+      ({ count, ...kind }) => `${count}\t${kind.destination}\t${kind.type}\t${kind.reason}`,
+    );
+    return lines.join('\n') || 'nothing is parked';
+  },
+  replay: async (store, selection) => `${await replayParked(store, selection)} events will be sent again`,
+  discard: async (store, selection) => `${await discardParked(store, selection)} events deleted`,
+};
+
+/** Runs one command on the database and returns what to print. Throws when the command or an option is unknown. */
 export async function run(store: Store, args: readonly string[]): Promise<string> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -48,24 +75,15 @@ export async function run(store: Store, args: readonly string[]): Promise<string
   const [command = '', id] = positionals;
   const { id: eventId, ...others } = values;
   const selection: ParkedSelection = { ...others, ...(eventId === undefined ? {} : { eventId }) };
-  switch (command) {
-    case 'where':
-      if (id === undefined) throw new TypeError('where: expected an event id');
-      return described(await findEvent(store, id));
-    case 'parked': {
-      const kinds = await countParked(store);
-      const lines = kinds.map(
-        ({ count, ...kind }) => `${count}\t${kind.destination}\t${kind.type}\t${kind.reason}`,
-      );
-      return lines.join('\n') || 'nothing is parked';
-    }
-    case 'replay':
-      return `${await replayParked(store, selection)} events will be sent again`;
-    case 'discard':
-      return `${await discardParked(store, selection)} events deleted`;
-    default:
-      throw new TypeError(`no command "${command}"; expected where, parked, replay or discard\n\n${HELP}`);
-  }
+  return found(QUESTIONS, command)(store, selection, id);
+}
+
+/** The command of that name; throws when there is none. */
+function found<T>(commands: Readonly<Record<string, T>>, name: string): T {
+  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (command !== undefined) return command;
+  const known = Object.keys({ ...QUESTIONS, ...COMMANDS }).join(', ');
+  throw new TypeError(`no command "${name}"; expected one of ${known}\n\n${HELP}`);
 }
 
 function described(found: readonly EventWhereabouts[]): string {
@@ -86,28 +104,60 @@ async function examine(args: readonly string[]): Promise<number> {
   return problems.length === 0 ? 0 : 1;
 }
 
+/** PostgreSQL's bigint, which pg hands out as text. */
+const INT8 = 20;
+
+/** Without Prisma: whose client it would be depends on the project. */
 async function ask(args: readonly string[]): Promise<number> {
-  const keys = Object.keys(databaseShape).map(variableOf);
+  const keys = Object.keys(connectionShape).map(variableOf);
   const environment = Object.fromEntries(keys.map((key) => [key, process.env[key]]));
-  const prisma = connect(readConfig(databaseShape, environment));
+  const settings = await connectionSettings(readConfig(connectionShape, environment))();
+  const types = new TypeOverrides();
+  types.setTypeParser(INT8, BigInt);
+  const pool = new Pool({ ...settings, types, max: 1, connectionTimeoutMillis: 5_000 });
+  const store: Store = {
+    query: async <Row>(text: string, values: readonly unknown[]) =>
+      (await pool.query(text, [...values])).rows as Row[],
+    execute: async (text, values) => (await pool.query(text, [...values])).rowCount ?? 0,
+  };
   try {
-    process.stdout.write(`${await run(storeOf(prisma), args)}\n`);
+    process.stdout.write(`${await run(store, args)}\n`);
     return 0;
   } finally {
-    await prisma.$disconnect();
+    await pool.end();
   }
 }
 
-if (import.meta.main) {
-  const args = process.argv.slice(2);
-  if (args.length === 0 || args.includes('--help')) {
+const NEXT = `
+Next:
+  1. Include outbox/serverless.yml in yours, as it says at its top.
+  2. prisma generate, and prisma migrate deploy (or dev).
+  3. Put your events and effects in the place of the example's in outbox/events.ts and outbox/consumer.ts (zod is one
+     validator; any Standard Schema will do), and record with recordEvents inside your transactions.
+  4. serverless package, then outbox doctor: whether the numbers agree.
+`;
+
+const COMMANDS: Readonly<Record<string, (args: readonly string[]) => number | Promise<number>>> = {
+  init: (args) => {
+    process.stdout.write(`${init(process.cwd(), args).join('\n')}\n${NEXT}`);
+    return 0;
+  },
+  doctor: examine,
+};
+
+/** Carries out one command and returns the exit code; what was wrong goes to stderr, in one sentence. */
+export async function main(args: readonly string[]): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || args.includes('--help')) {
     process.stdout.write(HELP);
-  } else {
-    try {
-      process.exitCode = args[0] === 'doctor' ? await examine(args.slice(1)) : await ask(args);
-    } catch (error) {
-      process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-      process.exitCode = 1;
-    }
+    return 0;
+  }
+  try {
+    return Object.hasOwn(QUESTIONS, name) ? await ask(args) : await found(COMMANDS, name)(rest);
+  } catch (error) {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    return 1;
   }
 }
+
+if (import.meta.main) process.exitCode = await main(process.argv.slice(2));

@@ -335,15 +335,16 @@ async function planOfClaim(
   return row ? flat(row['QUERY PLAN'][0].Plan) : [];
 }
 
+/** Pages read by a claim of three large events out of so many. */
+const pagesWith = async (events: number) => {
+  const own = await createDatabase();
+  // Random text, or PostgreSQL would pack it small.
+  await insertEvents(own, events, () => ({ payload: randomBytes(75_000).toString('base64') }));
+  const [root] = await planOfClaim(own, { bytes: 250_000 });
+  return (root?.['Shared Hit Blocks'] ?? 0) + (root?.['Shared Read Blocks'] ?? 0);
+};
+
 test('of large events only those that fit are unpacked to be measured', async () => {
-  const pagesWith = async (events: number) => {
-    const own = await createDatabase();
-    // Random text, or PostgreSQL would pack it small.
-    const payload = () => randomBytes(75_000).toString('base64');
-    await insertEvents(own, events, () => ({ payload: payload() }));
-    const [root] = await planOfClaim(own, { bytes: 250_000 });
-    return (root?.['Shared Hit Blocks'] ?? 0) + (root?.['Shared Read Blocks'] ?? 0);
-  };
   const few = await pagesWith(3);
   expect(few).toBeGreaterThan(30);
   expect(await pagesWith(60)).toBeLessThan(2 * few);

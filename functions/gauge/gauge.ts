@@ -1,4 +1,6 @@
-import type { Store } from '../shared/store.ts';
+import type { Context } from 'aws-lambda';
+import { nameInvocation, report } from '../shared/report.ts';
+import { storeOf, type RawClient, type Store } from '../shared/store.ts';
 
 /** How far behind the relay is. */
 export interface Measured {
@@ -51,6 +53,20 @@ SELECT ((SELECT count(*) FROM due) + count(*) FILTER (WHERE since <= now() AND N
   pg_stat_get_dead_tuples('outbox_event'::regclass)::float8 AS "deadRows",
   pg_total_relation_size('outbox_event')::float8 AS "tableBytes"
 FROM waiting`;
+
+/**
+ * Makes the gauge's Lambda handler over a Prisma client. The event's content does not matter. It measures how far behind
+ * the relay is, reports it, and returns it.
+ */
+export function gauge({ prisma }: { readonly prisma: RawClient }) {
+  const store = storeOf(prisma);
+  return async (_event: unknown, context: Context): Promise<Measured> => {
+    nameInvocation(context);
+    const measured = await measureBacklog(store);
+    report('gauge.measured', { ...measured });
+    return measured;
+  };
+}
 
 /** Measures the backlog in one statement, whose cost does not grow with it. */
 export async function measureBacklog(store: Store): Promise<Measured> {

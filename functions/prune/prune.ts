@@ -1,5 +1,8 @@
-import type { TimeLeft } from '../shared/deadline.ts';
-import type { Store } from '../shared/store.ts';
+import type { Context } from 'aws-lambda';
+import { invocationTimeLeft, type TimeLeft } from '../shared/deadline.ts';
+import { nameInvocation, report } from '../shared/report.ts';
+import { storeOf, type RawClient, type Store } from '../shared/store.ts';
+import type { PruneConfig } from './config.ts';
 
 /** Rows looked at by one statement; small, so that nothing waits for long. */
 const PAGE = 5_000;
@@ -29,6 +32,24 @@ WHERE (consumer, source, event_id) IN (
   SELECT consumer, source, event_id FROM applied_event
   WHERE applied_at <= clock_timestamp() - $1::float8 * interval '1 day'
   ORDER BY applied_at LIMIT ${PAGE})`;
+
+/**
+ * Makes prune's Lambda handler over a Prisma client. The event's content does not matter. It deletes what is past its
+ * retention, as far as one invocation comes, and returns how many rows went.
+ */
+export function prune({ prisma, config }: { readonly prisma: RawClient; readonly config: PruneConfig }) {
+  const store = storeOf(prisma);
+  return async (_event: unknown, context: Context): Promise<{ outbox: number; ledger: number }> => {
+    nameInvocation(context);
+    const timeLeft = invocationTimeLeft(context, 0);
+    const counts = {
+      outbox: await pruneOutbox(store, config.retentionHours, timeLeft),
+      ledger: await pruneLedger(store, config.ledgerRetentionDays, timeLeft),
+    };
+    report('prune.done', counts);
+    return counts;
+  };
+}
 
 /**
  * Deletes published rows older than their retention, oldest first, in small statements. Age counts from publishing;

@@ -64,7 +64,7 @@ export function xRayHeader(traceParent: string | null): string | undefined {
  */
 export async function linkedSpan<T>(
   name: string,
-  kind: keyof typeof KINDS,
+  kind: 'producer' | 'consumer',
   traceParents: readonly (string | null | undefined)[],
   work: () => Promise<T>,
 ): Promise<T> {
