@@ -143,12 +143,12 @@ async function throughAProxy(transactionPer: 'record' | 'batch') {
   return { proxy, deliver, records: orderRecords(3) };
 }
 
-const applicable = (effect: Applicable<Tx>['effect']): Applicable<Tx> => ({
+const applicable = (effect: Applicable['effect']): Applicable => ({
   event: { id: randomUUID(), source: '/orders', type: 'order.placed', data: {} },
   effect,
 });
 /** Over a pool of one whose connection is open, so that the limit meets what the test means it to meet. */
-const ledgerOver = async (url: string, timeoutMs: number): Promise<Ledger<Tx>> => {
+const ledgerOver = async (url: string, timeoutMs: number): Promise<Ledger> => {
   const prisma = createPrisma(url, { max: 1 });
   await prisma.$queryRaw`SELECT 1`;
   // The invocation has time enough; Prisma's limit is what runs out.

@@ -52,50 +52,22 @@ const noSql: Store = {
 
 type Verb = (store: Store, token: string, sequences: readonly bigint[]) => Promise<number>;
 
+const each = <Row extends object>(sequences: readonly bigint[], row: Row) =>
+  sequences.map((sequence) => ({ sequence, ...row }));
+
 /** Every statement that settles, each as a call on sequences alone. */
 const verbs: Record<string, Verb> = {
   acknowledge: (on, token, sequences) =>
-    acknowledge(
-      on,
-      token,
-      sequences.map((sequence) => ({ sequence, messageId: 'm-1' })),
-      {
-        keepPublished: true,
-      },
-    ),
+    acknowledge(on, token, each(sequences, { messageId: 'm-1' }), { keepPublished: true }),
   'acknowledge and delete': (on, token, sequences) =>
-    acknowledge(
-      on,
-      token,
-      sequences.map((sequence) => ({ sequence, messageId: 'm-1' })),
-      {
-        keepPublished: false,
-      },
-    ),
+    acknowledge(on, token, each(sequences, { messageId: 'm-1' }), { keepPublished: false }),
   'release with back-off': async (on, token, sequences) =>
-    (
-      await release(
-        on,
-        token,
-        sequences.map((sequence) => ({ sequence, delaySeconds: 60, attemptBack: true, error: 'Throttled' })),
-      )
-    ).length,
+    (await release(on, token, each(sequences, { delaySeconds: 60, attemptBack: true, error: 'Throttled' })))
+      .length,
   'release untried': async (on, token, sequences) =>
-    (
-      await release(
-        on,
-        token,
-        sequences.map((sequence) => ({ sequence, delaySeconds: 0, attemptBack: true, error: null })),
-      )
-    ).length,
+    (await release(on, token, each(sequences, { delaySeconds: 0, attemptBack: true, error: null }))).length,
   park: async (on, token, sequences) =>
-    (
-      await park(
-        on,
-        token,
-        sequences.map((sequence) => ({ sequence, reason: 'TooLarge: 2 MB', attemptsBack: 1 })),
-      )
-    ).length,
+    (await park(on, token, each(sequences, { reason: 'TooLarge: 2 MB', attemptsBack: 1 }))).length,
 };
 
 /** Every column of every row, to see that nothing at all has changed. */

@@ -4,13 +4,16 @@ import { linkedSpan } from '../shared/trace.ts';
 import { storeOf, type RootClient, type Store, type TransactionClient } from '../shared/store.ts';
 import type { ReceivedEvent } from '../outbox/event.ts';
 
-/** What an effect is: writes through `tx` that belong to one event. Anything else it does may happen more than once. */
-export type Effect<Tx> = (tx: Tx, event: ReceivedEvent) => Promise<unknown>;
+/**
+ * What an effect is: writes through `tx` that belong to one event. Anything else it does may happen more than once.
+ * `consumer` has checked its types; from here on any transaction client will do.
+ */
+export type Effect = (tx: TransactionClient, event: ReceivedEvent) => Promise<unknown>;
 
 /** A valid event, the effect that its type has, and the ledger's key for it. */
-export interface Applicable<Tx> {
+export interface Applicable {
   readonly event: ReceivedEvent;
-  readonly effect: Effect<Tx>;
+  readonly effect: Effect;
 }
 
 /**
@@ -23,9 +26,9 @@ export type ApplyOutcome =
   | { readonly kind: 'retry' | 'terminal'; readonly reason: string };
 
 /** How to open a transaction, and in whose name the ledger is kept. */
-export interface Ledger<Tx extends TransactionClient> {
+export interface Ledger {
   readonly consumer: string;
-  readonly prisma: RootClient<Tx>;
+  readonly prisma: RootClient;
   /** Milliseconds; above the time left of the invocation, so that this limit is never the first to fire. */
   readonly timeoutMs: number;
   /** An effect that is not done when this is over is rolled back. */
@@ -52,10 +55,7 @@ WHERE consumer = $1 AND (source, event_id) IN (SELECT * FROM unnest($2::text[], 
  * Applies one event exactly once: its ledger row and its effect commit together or not at all.
  * Never throws; what went wrong is in the outcome.
  */
-export async function applyOne<Tx extends TransactionClient>(
-  ledger: Ledger<Tx>,
-  applicable: Applicable<Tx>,
-): Promise<ApplyOutcome> {
+export async function applyOne(ledger: Ledger, applicable: Applicable): Promise<ApplyOutcome> {
   try {
     const applied = await applyTogether(ledger, [applicable]);
     return outcomeOf(applicable, applied);
@@ -65,10 +65,7 @@ export async function applyOne<Tx extends TransactionClient>(
 }
 
 /** What became of one of the events that were applied together. */
-export function outcomeOf<Tx>(
-  applicable: Applicable<Tx>,
-  applied: ReadonlyMap<Applicable<Tx>, number>,
-): ApplyOutcome {
+export function outcomeOf(applicable: Applicable, applied: ReadonlyMap<Applicable, number>): ApplyOutcome {
   const atMs = applied.get(applicable);
   if (atMs === undefined) return { kind: 'duplicate' };
   const lagMs = atMs - Date.parse(applicable.event.time ?? '');
@@ -85,10 +82,10 @@ export function outcomeOf<Tx>(
  *   applied before
  * @throws whatever an effect or the database threw, or that the time was over; then nothing of any of them was written
  */
-export async function applyTogether<Tx extends TransactionClient>(
-  { consumer, prisma, timeoutMs, timeLeft }: Ledger<Tx>,
-  applicables: readonly Applicable<Tx>[],
-): Promise<Map<Applicable<Tx>, number>> {
+export async function applyTogether(
+  { consumer, prisma, timeoutMs, timeLeft }: Ledger,
+  applicables: readonly Applicable[],
+): Promise<Map<Applicable, number>> {
   const work = prisma.$transaction(
     async (tx) => {
       const store = storeOf(tx);
@@ -130,11 +127,7 @@ async function spoil(store: Store): Promise<void> {
  *
  * @returns the database's time, milliseconds since 1970
  */
-async function proveAlive<Tx>(
-  store: Store,
-  consumer: string,
-  fresh: readonly Applicable<Tx>[],
-): Promise<number> {
+async function proveAlive(store: Store, consumer: string, fresh: readonly Applicable[]): Promise<number> {
   const [row] = await store.query<{ entered: number; atMs: number }>(
     STILL_ENTERED,
     ledgerKeys(consumer, fresh),
@@ -151,7 +144,7 @@ type LedgerKey = Pick<ReceivedEvent, 'source' | 'id'>;
 
 const keyOf = ({ source, id }: LedgerKey) => `${id} ${source}`;
 
-const ledgerKeys = <Tx>(consumer: string, applicables: readonly Applicable<Tx>[]) => [
+const ledgerKeys = (consumer: string, applicables: readonly Applicable[]) => [
   consumer,
   applicables.map(({ event }) => event.source),
   applicables.map(({ event }) => event.id),

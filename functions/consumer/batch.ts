@@ -2,7 +2,6 @@ import type { SQSRecord } from 'aws-lambda';
 import pLimit from 'p-limit';
 import { describeError } from '../shared/errors.ts';
 import { abortAfter, CALL_TIMEOUT_MS, countdown, type TimeLeft } from '../shared/deadline.ts';
-import type { TransactionClient } from '../shared/store.ts';
 import { applyOne, applyTogether, outcomeOf, type ApplyOutcome, type Ledger } from './apply.ts';
 import { bury } from './deadletter.ts';
 import type { ConsumerParts } from './parts.ts';
@@ -28,12 +27,12 @@ const TRANSACTION_GRACE_MS = 60_000;
  * Applies the records of a batch, each on its own: one that fails does not touch its neighbours, but of a FIFO queue
  * it stops the rest of its message group. Never throws for a record.
  */
-export async function applyBatch<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
+export async function applyBatch(
+  parts: ConsumerParts,
   records: readonly SQSRecord[],
   timeLeft: TimeLeft,
 ): Promise<RecordResult[]> {
-  const ledger: Ledger<Tx> = {
+  const ledger: Ledger = {
     consumer: parts.name,
     prisma: parts.prisma,
     timeoutMs: Math.max(0, timeLeft()) + TRANSACTION_GRACE_MS,
@@ -48,14 +47,14 @@ export async function applyBatch<Tx extends TransactionClient>(
 }
 
 /** A transaction for each record, as many at once as configured; none is begun when the time is short. */
-async function applyEach<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
-  ledger: Ledger<Tx>,
-  prepared: readonly Prepared<Tx>[],
+async function applyEach(
+  parts: ConsumerParts,
+  ledger: Ledger,
+  prepared: readonly Prepared[],
 ): Promise<RecordResult[]> {
   const limit = pLimit(parts.config.concurrency);
   let longestMs = SHORTEST_RECORD_MS;
-  const start = async (one: Prepared<Tx>): Promise<RecordResult['outcome']> => {
+  const start = async (one: Prepared): Promise<RecordResult['outcome']> => {
     if ('outcome' in one) return one.outcome;
     if (ledger.timeLeft() < longestMs) return { kind: 'unstarted' };
     const began = performance.now();
@@ -70,7 +69,7 @@ async function applyEach<Tx extends TransactionClient>(
 }
 
 /** Message groups of a FIFO queue, each in its order; records of a standard queue are each a group of their own. */
-function inOrderOf<Tx>(prepared: readonly Prepared<Tx>[]): Prepared<Tx>[][] {
+function inOrderOf(prepared: readonly Prepared[]): Prepared[][] {
   const groups = Map.groupBy(prepared, ({ record }) =>
     isFifo(record) ? (record.attributes?.MessageGroupId ?? record) : record,
   );
@@ -79,10 +78,10 @@ function inOrderOf<Tx>(prepared: readonly Prepared<Tx>[]): Prepared<Tx>[][] {
 
 const isFifo = ({ eventSourceARN }: SQSRecord) => eventSourceARN?.endsWith('.fifo');
 
-async function applyInOrder<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
-  group: readonly Prepared<Tx>[],
-  start: (one: Prepared<Tx>) => Promise<RecordResult['outcome']>,
+async function applyInOrder(
+  parts: ConsumerParts,
+  group: readonly Prepared[],
+  start: (one: Prepared) => Promise<RecordResult['outcome']>,
   timeLeft: TimeLeft,
 ): Promise<RecordResult[]> {
   const results: RecordResult[] = [];
@@ -106,8 +105,8 @@ export const isDone = ({ outcome: { kind }, isBuried }: RecordResult) =>
   kind === 'applied' || kind === 'duplicate' || isBuried;
 
 /** A terminal record goes to the dead-letter queue at once. */
-async function conclude<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
+async function conclude(
+  parts: ConsumerParts,
   record: SQSRecord,
   outcome: RecordResult['outcome'],
   timeLeft: TimeLeft,
@@ -124,10 +123,10 @@ async function conclude<Tx extends TransactionClient>(
 }
 
 /** All in one transaction, or undefined when anything failed or half the time was not enough. */
-async function tryTogether<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
-  ledger: Ledger<Tx>,
-  prepared: readonly Prepared<Tx>[],
+async function tryTogether(
+  parts: ConsumerParts,
+  ledger: Ledger,
+  prepared: readonly Prepared[],
 ): Promise<RecordResult[] | undefined> {
   const applicables = prepared.flatMap((one) => ('applicable' in one ? [one.applicable] : []));
   // Of a FIFO queue, what is terminal already must take its turn in its group.

@@ -48,11 +48,11 @@ export interface ConsumerOptions<S extends Schemas, Tx extends TransactionClient
 export function consumer<S extends Schemas, Tx extends TransactionClient>(options: ConsumerOptions<S, Tx>) {
   const { name, events, effects, prisma, config, transactionPer = 'record', middlewares = [] } = options;
   if (!isName(name)) throw new TypeError(`consumer: name: expected ${NAME}`);
-  const parts: ConsumerParts<Tx> = {
+  const parts: ConsumerParts = {
     name,
     types: events,
     // Each effect is called only with an event of its own type, checked against that type's schema.
-    effects: effects as Readonly<Record<string, Effect<Tx> | undefined>>,
+    effects: effects as Readonly<Record<string, Effect | undefined>>,
     prisma,
     config,
     transactionPer,
@@ -81,8 +81,8 @@ export function consumer<S extends Schemas, Tx extends TransactionClient>(option
   };
 }
 
-async function handleBatch<Tx extends TransactionClient>(
-  parts: ConsumerParts<Tx>,
+async function handleBatch(
+  parts: ConsumerParts,
   event: SQSEvent,
   context: Context,
 ): Promise<SQSBatchResponse> {

@@ -1,7 +1,6 @@
 import { SendMessageCommand, type MessageAttributeValue, type SQSClient } from '@aws-sdk/client-sqs';
 import type { SQSRecord } from 'aws-lambda';
 import { describeError } from '../shared/errors.ts';
-import type { TransactionClient } from '../shared/store.ts';
 import type { ConsumerParts } from './parts.ts';
 
 /** SQS's limit on the attributes of one message. */
@@ -79,8 +78,8 @@ function text(value: string): MessageAttributeValue {
  *
  * @returns whether that queue has taken it; else the record stays where it is
  */
-export async function bury<Tx extends TransactionClient>(
-  { name: consumer, config, sqs, report }: ConsumerParts<Tx>,
+export async function bury(
+  { name: consumer, config, sqs, report }: ConsumerParts,
   record: SQSRecord,
   reason: string,
   signal: AbortSignal,

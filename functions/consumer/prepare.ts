@@ -5,8 +5,8 @@ import { describeError } from '../shared/errors.ts';
 import type { Applicable, ApplyOutcome, Effect } from './apply.ts';
 
 /** A record on its way: ready to be applied, or settled before any transaction. */
-export type Prepared<Tx> =
-  | { readonly record: SQSRecord; readonly applicable: Applicable<Tx> }
+export type Prepared =
+  | { readonly record: SQSRecord; readonly applicable: Applicable }
   | { readonly record: SQSRecord; readonly outcome: ApplyOutcome };
 
 /** A schema may say more than SQS, or a log line, has room for. */
@@ -16,12 +16,12 @@ const MAX_REASON = 500;
  * Reads and validates one record. What can never be applied (not an envelope, a type without an effect, data that its
  * schema refuses) is terminal, with the reason. Never throws.
  */
-export async function prepare<Tx>(
+export async function prepare(
   record: SQSRecord,
   types: EventTypes,
-  effects: Readonly<Record<string, Effect<Tx> | undefined>>,
-): Promise<Prepared<Tx>> {
-  const terminal = (reason: string): Prepared<Tx> => ({
+  effects: Readonly<Record<string, Effect | undefined>>,
+): Promise<Prepared> {
+  const terminal = (reason: string): Prepared => ({
     record,
     outcome: { kind: 'terminal', reason: reason.slice(0, MAX_REASON) },
   });

@@ -1,7 +1,6 @@
 import type { SQSRecord } from 'aws-lambda';
 import { abortAfter, CALL_TIMEOUT_MS, type TimeLeft } from '../shared/deadline.ts';
 import { describeError } from '../shared/errors.ts';
-import type { TransactionClient } from '../shared/store.ts';
 import { isDone, type RecordResult } from './batch.ts';
 import type { ConsumerParts } from './parts.ts';
 import { growing, redeliver } from './retry.ts';
@@ -42,8 +41,8 @@ export function countOutcomes(results: readonly RecordResult[]): BatchCounts {
  *
  * @returns the records that must stay in the queue
  */
-export async function settleRecords<Tx extends TransactionClient>(
-  { name: consumer, config, random, report, sqs }: ConsumerParts<Tx>,
+export async function settleRecords(
+  { name: consumer, config, random, report, sqs }: ConsumerParts,
   results: readonly RecordResult[],
   timeLeft: TimeLeft,
 ): Promise<SQSRecord[]> {

@@ -9,6 +9,7 @@ import { consumer, type ConsumerOptions } from '../../functions/consumer/consume
 import { consumerConfig } from '../../functions/consumer/config.ts';
 import { orderEvents } from '../../functions/events/order.ts';
 import { writeEnvelope } from '../../functions/outbox/envelope.ts';
+import type { TransactionClient } from '../../functions/shared/store.ts';
 import type { ReceivedEvent, Schemas } from '../../functions/outbox/event.ts';
 import { afterwards } from './cleanup.ts';
 import { createDatabase, createPrisma, type TestDatabase } from './database.ts';
@@ -147,7 +148,11 @@ export async function emptyConsumerDatabase(db: TestDatabase): Promise<void> {
 }
 
 /** The effect most tests use: one more row in `effect`. */
-export async function noteEffect(tx: Tx, { id }: Pick<ReceivedEvent, 'id'>, note = ''): Promise<void> {
+export async function noteEffect(
+  tx: TransactionClient,
+  { id }: Pick<ReceivedEvent, 'id'>,
+  note = '',
+): Promise<void> {
   await tx.$executeRawUnsafe('INSERT INTO effect VALUES ($1::uuid, $2)', id, note);
 }
 
