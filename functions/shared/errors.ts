@@ -46,12 +46,16 @@ export function describeError(error: unknown, max = 500): string {
 
 function account(error: unknown, max: number): string {
   const parts: string[] = [];
-  for (let at: unknown = error; at && parts.length < 4; at = (at as { cause?: unknown }).cause) {
-    const { name, code } = at as Record<string, unknown>;
+  let at = error;
+  for (let depth = 0; at && depth < 4; depth += 1) {
+    const { name, code, cause } = at as Record<string, unknown>;
     const label = [name, code].filter((word) => typeof word === 'string' && word !== 'Error').join(' ');
-    parts.push([label, at instanceof Error ? messageOf(at) : String(at)].filter(Boolean).join(': '));
+    // What is no error has no words of its own but these: adapter-pg's causes are plain objects.
+    const said = at instanceof Error ? messageOf(at) : typeof at === 'object' ? '' : String(at);
+    parts.push([label, said].filter(Boolean).join(': '));
+    at = cause;
   }
-  return oneLine(parts.join(' < ') || String(error), max);
+  return oneLine(parts.filter(Boolean).join(' < ') || String(error), max);
 }
 
 /** Text that fits into a log line, a column and a message attribute: one line, no control characters, at most `max` long. */
