@@ -216,7 +216,9 @@ describe('a batch', () => {
         })),
       ),
     );
-    await db.sql("UPDATE outbox_event SET recorded_at = now() - interval '90 seconds'");
+    await db.sql(
+      `UPDATE outbox_event SET recorded_at = now() - interval '90 seconds', due_at = now() - interval '90 seconds'`,
+    );
     await tick();
     written.length = 0;
     const records = sqs.stored('stock').map(({ body }) => recordOf(body));
@@ -249,6 +251,21 @@ describe('a batch', () => {
       ['consumer.batch', 'INFO'],
     ]);
     expect(logged().at(-1)).not.toHaveProperty('applyLags');
+  });
+
+  test('counts the lag of an event that was recorded for later from that time on', async () => {
+    await insertEvents(db, 1, {
+      recordedInSeconds: -3_600,
+      dueInSeconds: -90,
+      payload: { orderId: 'ORDER-9', sku: 'SKU-17', quantity: 1 },
+    });
+    await tick();
+    const { deliver } = startConsumer({ db, queues: sqs, effects: { 'order.placed': noteEffect } });
+    written.length = 0;
+    await deliver(sqs.stored('stock').map(({ body }) => recordOf(body)));
+    const [lag] = [values()['ApplyLag service=outbox-relay consumer=stock']].flat();
+    expect(lag).toBeGreaterThanOrEqual(90_000);
+    expect(lag).toBeLessThan(150_000);
   });
 
   test('of more than a hundred keeps to what CloudWatch takes in one line, all of them by consumer', async () => {

@@ -154,6 +154,23 @@ describe('what is recorded arrives', () => {
     expect(new Date(time)).toEqual(row?.at);
   });
 
+  test('with the time it was recorded for, when that was later, however often it is tried', async () => {
+    const [event] = await insertEvents(db, 1, { recordedInSeconds: -60, dueInSeconds: -30 });
+    const [row] = await db.sql<{ due: Date }>('SELECT due_at AS due FROM outbox_event');
+    sqs.next(scripted.throttled());
+    await tickOnce();
+    await endBackoffs(db);
+    await tickOnce();
+    const { duetime } = JSON.parse(sqs.stored('stock')[0]?.body ?? '') as { duetime: string };
+    expect(new Date(duetime)).toEqual(row?.due);
+    // What a person sends again is due because that person said so.
+    await db.sql(`UPDATE outbox_event SET state = 'PENDING', published_at = NULL, message_id = NULL, replays = 1,
+      due_at = clock_timestamp(), waiting_since = NULL`);
+    await tickOnce();
+    expect(sqs.stored('stock').map(({ body }) => idOfBody(body))).toEqual([event?.eventId, event?.eventId]);
+    expect(sqs.stored('stock')[1]?.body).not.toContain('duetime');
+  });
+
   test('however many claims it takes, with several calls in flight and never more than allowed', async () => {
     const events = await insertEvents(db, 250);
     sqs.latencyMs = 100;

@@ -18,7 +18,8 @@ export interface Applicable {
 
 /**
  * `duplicate` is success: the effect was applied before. `retry` may succeed later, `terminal` never will.
- * `lagMs` is how long after its recording an event was applied, where it says when it was recorded.
+ * `lagMs` is how long after its recording (or after the later time it was recorded for) an event was applied, where it
+ * says when that was.
  */
 export type ApplyOutcome =
   | { readonly kind: 'applied'; readonly lagMs: number }
@@ -68,7 +69,8 @@ export async function applyOne(ledger: Ledger, applicable: Applicable): Promise<
 export function outcomeOf(applicable: Applicable, applied: ReadonlyMap<Applicable, number>): ApplyOutcome {
   const atMs = applied.get(applicable);
   if (atMs === undefined) return { kind: 'duplicate' };
-  const lagMs = atMs - Date.parse(applicable.event.time ?? '');
+  const { time = '', dueTime = time } = applicable.event;
+  const lagMs = atMs - Date.parse(dueTime);
   // Two databases may disagree on the time by a little.
   return Number.isNaN(lagMs)
     ? { kind: 'applied' }

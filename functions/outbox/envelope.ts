@@ -1,7 +1,7 @@
 import { validate as isUuid } from 'uuid';
 import { isTraceParent } from '../shared/trace.ts';
 
-/** A recorded event as its row holds it: `payload` is JSON text, `recordedAt` is RFC 3339 in UTC. */
+/** A recorded event as its row holds it: `payload` is JSON text, times are RFC 3339 in UTC. */
 export interface RecordedEvent {
   readonly eventId: string;
   readonly source: string;
@@ -10,6 +10,8 @@ export interface RecordedEvent {
   readonly traceParent?: string | null;
   readonly payload: string;
   readonly recordedAt: string;
+  /** Of an event that was recorded for later, when that was. */
+  readonly dueTime?: string | null;
 }
 
 /**
@@ -33,6 +35,7 @@ export function writeEnvelope(event: RecordedEvent): string {
     time: event.recordedAt,
     datacontenttype: 'application/json',
     ...(event.orderingKey === null ? {} : { partitionkey: event.orderingKey }),
+    ...(event.dueTime ? { duetime: event.dueTime } : {}),
     ...(event.traceParent ? { traceparent: event.traceParent } : {}),
   });
   return `${escapeNoncharacters(attributes).slice(0, -1)},"data":${event.payload}}`;
@@ -44,6 +47,7 @@ export interface Envelope {
   readonly source: string;
   readonly type: string;
   readonly time?: string;
+  readonly dueTime?: string;
   readonly orderingKey?: string;
   readonly traceParent?: string;
   readonly data: unknown;
@@ -62,7 +66,7 @@ export function readEnvelope(body: unknown): { envelope: Envelope } | { problem:
   }
   if (!isObject(value)) return { problem: 'body is not a JSON object' };
   const attributes = 'detail-type' in value && isObject(value['detail']) ? value['detail'] : value;
-  const { specversion, id, source, type, time, partitionkey, traceparent, data } = attributes;
+  const { specversion, id, source, type, time, duetime, partitionkey, traceparent, data } = attributes;
   if (specversion !== '1.0') return { problem: 'specversion: expected "1.0" (a CloudEvents envelope)' };
   if (typeof id !== 'string' || !isUuid(id)) return { problem: 'id: expected a UUID' };
   if (!isName(source)) return { problem: `source: expected ${NAME}` };
@@ -74,6 +78,7 @@ export function readEnvelope(body: unknown): { envelope: Envelope } | { problem:
     type,
     data,
     ...(typeof time === 'string' ? { time } : {}),
+    ...(typeof duetime === 'string' ? { dueTime: duetime } : {}),
     ...(typeof partitionkey === 'string' ? { orderingKey: partitionkey } : {}),
     // No reason to refuse an event: a trace that cannot be read is no trace.
     ...(isTraceParent(traceparent) ? { traceParent: traceparent } : {}),

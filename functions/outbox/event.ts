@@ -29,6 +29,8 @@ export interface ReceivedEvent<Type extends string = string, Data = unknown> {
   readonly type: Type;
   /** RFC 3339, UTC: when the event was recorded. */
   readonly time?: string;
+  /** The same, of an event that was recorded for later: when it fell due. */
+  readonly dueTime?: string;
   /** The ordering key it was recorded with. */
   readonly orderingKey?: string;
   /** W3C `traceparent` of whatever recorded it. */

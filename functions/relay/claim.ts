@@ -15,6 +15,8 @@ export interface ClaimedEvent {
   readonly payload: string;
   /** RFC 3339, UTC. */
   readonly recordedAt: string;
+  /** The same: what it was recorded for, when that was later. */
+  readonly dueTime: string | null;
   /** Seconds since the epoch, on the database's clock. */
   readonly dueAt: number;
   /** Seconds since the epoch: when it first fell due. */
@@ -56,11 +58,15 @@ export const CLAIMABLE = `state = 'PENDING' AND due_at <= now() AND (lease_until
 export const LEASE = `claim_token = $1::uuid, lease_until = now() + $2::float8 * interval '1 second',
   attempts = attempts + 1, last_error = CASE WHEN claim_token IS NULL THEN last_error END`;
 
+const rfc3339 = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
 /** Times come as text and numbers, so no time zone setting has a say. A released row waits since it was recorded. */
 export const CLAIMED = `
 sequence, event_id AS "eventId", destination, source, type, ordering_key AS "orderingKey", payload::text AS payload,
 trace_parent AS "traceParent",
-to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "recordedAt",
+${rfc3339('recorded_at')} AS "recordedAt",
+CASE WHEN replays = 0 AND coalesce(waiting_since, due_at) > recorded_at
+  THEN ${rfc3339('coalesce(waiting_since, due_at)')} END AS "dueTime",
 extract(epoch FROM due_at)::float8 AS "dueAt",
 extract(epoch FROM coalesce(waiting_since, due_at))::float8 AS "waitingSince",
 extract(epoch FROM now() - coalesce(waiting_since, due_at))::float8 AS "ageSeconds",

@@ -173,6 +173,7 @@ export const claimedEvent = (overrides: Partial<ClaimedEvent> = {}): ClaimedEven
   orderingKey: null,
   payload: '{}',
   recordedAt: '2026-01-01T00:00:00.000000Z',
+  dueTime: null,
   dueAt: 0,
   waitingSince: 0,
   ageSeconds: 0,
