@@ -4,7 +4,7 @@
 export { consumerConfig, type ConsumerConfig } from './consumer/config.ts';
 export { consumer, type ConsumerOptions } from './consumer/consumer.ts';
 export { gaugeConfig } from './gauge/config.ts';
-export { gauge } from './gauge/gauge.ts';
+export { gauge, type Measured } from './gauge/gauge.ts';
 export { defineEvents, type EventInput, type EventTypes, type ReceivedEvent } from './outbox/event.ts';
 export { nudger, type NudgerOptions } from './outbox/nudge.ts';
 export { recordEvents, recorder, type RecorderOptions } from './outbox/record.ts';

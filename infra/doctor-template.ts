@@ -40,7 +40,7 @@ const PSEUDO_PARAMETERS: Readonly<Record<string, string>> = {
  */
 export function expectTemplate(json: unknown, file: string): Template {
   const expected = (found: string) =>
-    new UsageError(`${file}: expected the template that \`npm run package\` writes, ${found}`);
+    new UsageError(`${file}: expected the template that \`serverless package\` writes, ${found}`);
   const resources = isObject(json) ? json['Resources'] : undefined;
   if (!isObject(resources)) throw expected('an object with Resources');
   for (const [id, resource] of Object.entries(resources)) {

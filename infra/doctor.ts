@@ -88,7 +88,7 @@ export async function readJson<T>(file: string): Promise<T> {
     return JSON.parse(await readFile(file, 'utf8')) as T;
   } catch (cause) {
     const reason = cause instanceof SyntaxError ? 'is not JSON' : 'cannot be read';
-    throw new UsageError(`${file} ${reason}; \`npm run package\` writes the template`, { cause });
+    throw new UsageError(`${file} ${reason}; \`serverless package\` writes the template`, { cause });
   }
 }
 

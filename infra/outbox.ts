@@ -3,10 +3,11 @@
 import { Pool, TypeOverrides } from 'pg';
 import { parseArgs } from 'node:util';
 import {
-  countParked,
+  countEvents,
   discardParked,
   findEvent,
   replayParked,
+  type EventKind,
   type EventWhereabouts,
   type ParkedSelection,
 } from '../functions/outbox/operate.ts';
@@ -19,7 +20,8 @@ import { init } from './library/init.ts';
 const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or another of the functions' ways) says where.
 
   outbox where ID      where the event is, for each of its destinations
-  outbox parked        parked events, counted by destination, type and reason
+  outbox parked        parked events, counted by destination, type and reason, with the id of one of each
+  outbox pending       the same of events that are not published yet, with what stood in the way last
   outbox replay …      sends parked events again, with fresh attempts
   outbox discard …     deletes parked events for good
 
@@ -40,7 +42,8 @@ const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or anoth
   outbox init …        gives a project of your own what the outbox needs, and keeps what is there
 
   --schema PATH             its Prisma schema, a file or a folder (default: where Prisma looks)
-  --migrations PATH         its migrations (default: beside the schema)
+  --migrations PATH         its migrations (default: where Prisma looks)
+  --folder PATH             where the functions go (default: outbox)
 
 In the relay's own repository: npm run outbox -- COMMAND.
 `;
@@ -54,16 +57,40 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
     if (id === undefined) throw new TypeError('where: expected an event id');
     return described(await findEvent(store, id));
   },
-  parked: async (store) => {
-    const kinds = await countParked(store);
-    const lines = kinds.map(
-      ({ count, ...kind }) => `${count}\t${kind.destination}\t${kind.type}\t${kind.reason}`,
-    );
-    return lines.join('\n') || 'nothing is parked';
+  parked: async (store) => table(await countEvents(store, 'PARKED')) ?? 'nothing is parked',
+  pending: async (store) => table(await countEvents(store, 'PENDING')) ?? 'nothing is pending',
+  replay: async (store, selection) => {
+    const count = await replayParked(store, selected(selection));
+    return `${count} events will be sent again${await whyNone(store, count, selection)}`;
   },
-  replay: async (store, selection) => `${await replayParked(store, selection)} events will be sent again`,
-  discard: async (store, selection) => `${await discardParked(store, selection)} events deleted`,
+  discard: async (store, selection) => {
+    const count = await discardParked(store, selected(selection));
+    return `${count} events deleted${await whyNone(store, count, selection)}`;
+  },
 };
+
+/** One line a kind, under a head; undefined when there is none. */
+function table(kinds: readonly EventKind[]): string | undefined {
+  if (kinds.length === 0) return undefined;
+  const lines = kinds.map(({ count, destination, type, reason, since, example }) =>
+    [count, destination, type, reason || '-', since, example].join('\t'),
+  );
+  return ['count\tdestination\ttype\treason\tsince\texample', ...lines].join('\n');
+}
+
+function selected(selection: ParkedSelection): ParkedSelection {
+  if (Object.keys(selection).length > 0) return selection;
+  throw new TypeError('expected at least one of --id, --destination, --type, --reason');
+}
+
+/** Only parked events are touched: where the one that was named is instead. */
+async function whyNone(store: Store, count: number, { eventId }: ParkedSelection): Promise<string> {
+  if (count > 0 || eventId === undefined) return '';
+  const places = await findEvent(store, eventId);
+  return places.length === 0
+    ? '; it is not in the outbox'
+    : `; it is ${places.map(({ state, destination }) => `${state} (${destination})`).join(', ')}, not parked`;
+}
 
 /** Runs one command on the database and returns what to print. Throws when the command or an option is unknown. */
 export async function run(store: Store, args: readonly string[]): Promise<string> {
@@ -138,12 +165,19 @@ Next:
 `;
 
 const COMMANDS: Readonly<Record<string, (args: readonly string[]) => number | Promise<number>>> = {
-  init: (args) => {
-    process.stdout.write(`${init(process.cwd(), args).join('\n')}\n${NEXT}`);
+  init: async (args) => {
+    process.stdout.write(`${(await init(process.cwd(), args)).join('\n')}\n${NEXT}`);
     return 0;
   },
   doctor: examine,
 };
+
+/** PostgreSQL's code for a table that is not there. */
+const UNDEFINED_TABLE = '42P01';
+const hint = (error: unknown) =>
+  (error as { code?: unknown } | null)?.code === UNDEFINED_TABLE
+    ? '; its migrations are not applied to this database, or it is another one'
+    : '';
 
 /** Carries out one command and returns the exit code; what was wrong goes to stderr, in one sentence. */
 export async function main(args: readonly string[]): Promise<number> {
@@ -155,7 +189,7 @@ export async function main(args: readonly string[]): Promise<number> {
   try {
     return Object.hasOwn(QUESTIONS, name) ? await ask(args) : await found(COMMANDS, name)(rest);
   } catch (error) {
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}${hint(error)}\n`);
     return 1;
   }
 }

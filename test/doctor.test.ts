@@ -179,7 +179,7 @@ test.each(['{}', 'null', '[]', '{"Resources":{"StockQueue":null}}'])(
     const file = path.join(folder, 'template.json');
     await writeFile(file, json);
     await expect(doctor(['--template', file], {})).rejects.toThrow(
-      /template.json: expected the template that `npm run package` writes/,
+      /template.json: expected the template that `serverless package` writes/,
     );
   },
 );
@@ -202,7 +202,7 @@ test('variables of a live function are checked as its own cold start would', asy
   await expect(doctor(['--function', 'realy', '--env'], Variables)).rejects.toThrow('expected one of relay');
   const gauge = await doctor(['--function', 'gauge', '--env'], { OUTBOX_LEASE: '5', DATABASE_URL: 'x' });
   expect(gauge.problems).toHaveLength(2);
-  await expect(doctor(['--template', '/nowhere.json'], {})).rejects.toThrow('npm run package');
+  await expect(doctor(['--template', '/nowhere.json'], {})).rejects.toThrow('serverless package');
 });
 
 test('the command exits with 1 when something is wrong, and with 0 when nothing is', async () => {

@@ -26,6 +26,13 @@ const node = (cwd: string, args: string[], env: Record<string, string> = {}) =>
     throw new Error(`${error.message}\n${error.stdout}\n${error.stderr}`);
   });
 
+/** Prisma's command, which must not go and fetch its native engine. */
+const prisma = (directory: string, ...args: string[]) =>
+  node(directory, ['node_modules/prisma/build/index.js', ...args], {
+    PRISMA_SCHEMA_ENGINE_BINARY: '/bin/false',
+    PRISMA_HIDE_UPDATE_MESSAGE: '1',
+  });
+
 const write = async (directory: string, files: Record<string, string>) => {
   for (const [name, text] of Object.entries(files)) {
     await mkdir(path.dirname(path.join(directory, name)), { recursive: true });
@@ -59,6 +66,7 @@ const PROJECT = {
       verbatimModuleSyntax: true,
       allowImportingTsExtensions: true,
       skipLibCheck: true,
+      declaration: true,
       types: ['node'],
       noEmit: true,
     },
@@ -140,10 +148,7 @@ test('a project of its own: set up, compiled, migrated, and an event from its tr
   expect(stdout).toMatch(/^written {2}outbox\/relay\.ts$/m);
   expect((await outbox(directory, ['init'])).stdout).not.toMatch(/^(?:added to|written)/m);
 
-  await node(directory, ['node_modules/prisma/build/index.js', 'generate'], {
-    PRISMA_SCHEMA_ENGINE_BINARY: '/bin/false',
-    PRISMA_HIDE_UPDATE_MESSAGE: '1',
-  });
+  await prisma(directory, 'generate');
   const tsc = ['node_modules/typescript/bin/tsc', '-p', '.'];
   await node(directory, tsc);
   // Others' declarations have faults of their own; the library's have none.
@@ -251,59 +256,78 @@ test('what init writes for serverless.yml packages, and the doctor finds that it
   expect(stdout).toBe('The settings agree.\n');
 }, 120_000);
 
-const clientIn = async (directory: string) =>
-  /from '([^']*(?:client|generated)[^']*)'/.exec(
-    await readFile(path.join(directory, 'outbox/relay.ts'), 'utf8'),
-  )?.[1];
-const compiler = (options: object) => JSON.stringify({ compilerOptions: options });
+const JS_CLIENT = 'generator client {\n  provider = "prisma-client-js"\n}';
+const compiler = (options: object, more: object = {}) =>
+  JSON.stringify({ ...more, compilerOptions: options });
+const several = (names: string) => datasource().replace('\n}', `\n  schemas = [${names}]\n}`);
+const config = (options: object) => `export default ${JSON.stringify(options)};\n`;
+const ours = async () => {
+  const schema = await readFile(path.join(root, 'prisma/schema.prisma'), 'utf8');
+  return (schema.match(/^model (?:OutboxEvent|AppliedEvent) \{$[^]*?^\}$/gm) ?? []).map((model) =>
+    model.replaceAll(/, where: raw\("[^"]*"\)/g, ''),
+  );
+};
+
+/** A project of nothing but these files, whose Prisma is this repository's. */
+async function startWith(files: Record<string, string>): Promise<string> {
+  const directory = await temporary();
+  await write(directory, files);
+  await symlink(path.join(root, 'node_modules'), path.join(directory, 'node_modules'));
+  return directory;
+}
+const textIn = (directory: string, file: string) => readFile(path.join(directory, file), 'utf8');
+const clientIn = async (directory: string, file = 'outbox/relay.ts') =>
+  /PrismaClient \} from '([^']*)'/.exec(await textIn(directory, file))?.[1];
 
 describe('init', () => {
+  const plain = schemaOf(GENERATOR, datasource());
+
   test.each<[string, Record<string, string>, string]>([
-    [
-      'the older generator',
-      {
-        'prisma/schema.prisma': schemaOf(
-          'generator client {\n  provider = "prisma-client-js"\n}',
-          datasource(),
-        ),
-      },
-      '@prisma/client',
-    ],
+    ['the older generator', { 'prisma/schema.prisma': schemaOf(JS_CLIENT, datasource()) }, '@prisma/client'],
     [
       'the older generator with a folder',
       {
+        'prisma/schema.prisma': schemaOf(JS_CLIENT.replace('\n}', '\n  output = "../made"\n}'), datasource()),
+      },
+      '../made',
+    ],
+    [
+      'a schema that has other generators too',
+      {
         'prisma/schema.prisma': schemaOf(
-          'generator client {\n  provider = "prisma-client-js"\n  output = "../generated"\n}',
-          datasource(),
+          'generator zod {\n  provider = "prisma-zod"\n  output = "../zod"\n}',
+          plain,
         ),
       },
-      '../generated',
+      '../src/generated/client',
+    ],
+    [
+      'a schema with Windows line ends',
+      { 'prisma/schema.prisma': plain.replaceAll('\n', '\r\n') },
+      '../src/generated/client',
     ],
     [
       'a bundler',
-      {
-        'prisma/schema.prisma': schemaOf(GENERATOR, datasource()),
-        'tsconfig.json': compiler({ moduleResolution: 'bundler' }),
-      },
+      { 'prisma/schema.prisma': plain, 'tsconfig.json': compiler({ moduleResolution: 'bundler' }) },
       '../src/generated/client',
     ],
     [
       'nodenext',
-      {
-        'prisma/schema.prisma': schemaOf(GENERATOR, datasource()),
-        'tsconfig.json': compiler({ module: 'NodeNext' }),
-      },
+      { 'prisma/schema.prisma': plain, 'tsconfig.json': compiler({ module: 'NodeNext' }) },
       '../src/generated/client.js',
     ],
     [
-      'a folder of schemas',
-      { 'prisma/schema/main.prisma': schemaOf(GENERATOR.replace('../src', '../../src'), datasource()) },
-      '../src/generated/client',
+      'a compiler configured elsewhere',
+      {
+        'prisma/schema.prisma': plain,
+        'tsconfig.json': compiler({}, { extends: './base.json' }),
+        'base.json': compiler({ module: 'node20' }),
+      },
+      '../src/generated/client.js',
     ],
   ])('finds the client of %s', async (_, files, client) => {
-    const directory = await temporary();
-    await write(directory, files);
-    init(directory);
+    const directory = await startWith(files);
+    await init(directory);
     expect(await clientIn(directory)).toBe(client);
     expect((await readdir(path.join(directory, 'prisma/migrations'))).toSorted()).toEqual([
       '20261130000000_outbox',
@@ -312,42 +336,161 @@ describe('init', () => {
     ]);
   });
 
-  test('keeps partial indexes where the project knows them, and plain ones where it does not', async () => {
-    const directory = await temporary();
-    await write(directory, {
-      'prisma/schema.prisma': schemaOf(
-        GENERATOR.replace('}', '  previewFeatures = ["partialIndexes"]\n}'),
-        datasource(),
-      ),
+  test('looks where prisma.config.ts says, and writes there', async () => {
+    const directory = await startWith({
+      'prisma.config.ts': config({ schema: 'db/models', migrations: { path: 'db/history' } }),
+      'db/models/generators/client.prisma': GENERATOR.replace('../src', '../../../src'),
+      'db/models/base/datasource.prisma': datasource(),
     });
-    init(directory);
-    expect(await readFile(path.join(directory, 'prisma/schema.prisma'), 'utf8')).toContain(
-      'where: raw("state =',
+    const done = await init(directory, ['--folder', 'src/outbox']);
+    expect(done).toContain('written  db/models/outbox.prisma');
+    expect(done).toContain('written  db/history/20261130000000_outbox');
+    expect(await clientIn(directory, 'src/outbox/relay.ts')).toBe('../generated/client');
+    expect(await textIn(directory, 'src/outbox/serverless.yml')).toContain(
+      'handler: src/outbox/relay.handler',
     );
-    const other = await temporary();
-    await write(other, { 'prisma/schema.prisma': schemaOf(GENERATOR, datasource()) });
-    init(other);
-    expect(await readFile(path.join(other, 'prisma/schema.prisma'), 'utf8')).not.toContain('where:');
+    expect(await init(directory, ['--folder', 'src/outbox'])).toContain('kept     db/models/outbox.prisma');
   });
 
-  test('keeps what is there', async () => {
-    const directory = await temporary();
-    await write(directory, { 'prisma/schema.prisma': schemaOf(datasource()), 'outbox/events.ts': 'mine' });
-    expect(init(directory)).toContain('kept     outbox/events.ts');
-    expect(await readFile(path.join(directory, 'outbox/events.ts'), 'utf8')).toBe('mine');
+  test('a folder of schemas has its migrations inside, as Prisma has it', async () => {
+    const directory = await startWith({
+      'prisma.config.ts': config({ schema: 'prisma/schema' }),
+      'prisma/schema/main.prisma': plain.replace('../src', '../../src'),
+    });
+    expect(await init(directory)).toContain('written  prisma/schema/migrations/20261130000000_outbox');
+  });
+
+  test('says why a prisma.config.ts cannot be read, and does without it when told both paths', async () => {
+    const directory = await startWith({
+      'prisma.config.ts': "throw new Error('no such variable');",
+      'prisma/schema.prisma': plain,
+    });
+    await expect(init(directory)).rejects.toThrow(
+      /Prisma's configuration cannot be read \(.*no such variable.*--schema and --migrations/,
+    );
+    await init(directory, ['--schema', 'prisma/schema.prisma', '--migrations', 'prisma/migrations']);
+    expect(await readdir(path.join(directory, 'prisma'))).toEqual(['migrations', 'schema.prisma']);
+  });
+
+  test('keeps partial indexes where the project knows them, and plain ones where it does not', async () => {
+    const knowing = GENERATOR.replace('\n}', '\n  previewFeatures = ["partialIndexes"]\n}');
+    for (const [generator, isPartial] of [
+      [knowing, true],
+      [GENERATOR, false],
+    ] as const) {
+      const directory = await startWith({ 'prisma/schema.prisma': schemaOf(generator, datasource()) });
+      await init(directory);
+      expect((await textIn(directory, 'prisma/schema.prisma')).includes('where: raw("state =')).toBe(
+        isPartial,
+      );
+    }
+  });
+
+  test('writes models as the formatter would, with the line ends that are there', async () => {
+    const directory = await startWith({ 'prisma/schema.prisma': plain.replaceAll('\n', '\r\n') });
+    await init(directory);
+    const text = await textIn(directory, 'prisma/schema.prisma');
+    expect(text.match(/\r\n/g)?.length).toBe(text.match(/\n/g)?.length);
+    await writeFile(path.join(directory, 'prisma/schema.prisma'), text.replaceAll('\r\n', '\n'));
+    await prisma(directory, 'format', '--check');
+  });
+
+  test('puts them into the schema public where there are several', async () => {
+    const directory = await startWith({
+      'prisma/schema.prisma': schemaOf(GENERATOR, several('"public", "shop"')),
+    });
+    await init(directory);
+    expect((await textIn(directory, 'prisma/schema.prisma')).match(/@@schema\("public"\)/g)).toHaveLength(2);
+    const without = await startWith({ 'prisma/schema.prisma': schemaOf(GENERATOR, several('"shop"')) });
+    await expect(init(without)).rejects.toThrow('the outbox is in the schema public');
+  });
+
+  test('keeps what is there, and brings no example back', async () => {
+    const directory = await startWith({ 'prisma/schema.prisma': plain, 'outbox/events.ts': 'mine' });
+    expect(await init(directory)).toContain('kept     outbox/events.ts');
+    expect(await textIn(directory, 'outbox/events.ts')).toBe('mine');
+    expect((await readdir(path.join(directory, 'outbox'))).toSorted()).toEqual([
+      'events.ts',
+      'gauge.ts',
+      'prune.ts',
+      'relay.ts',
+      'serverless.yml',
+    ]);
+  });
+
+  test('of a model that an update has changed it says what it lacks', async () => {
+    const [outboxEvent = '', appliedEvent = ''] = await ours();
+    const older = outboxEvent
+      .replace(/^ +waitingSince.*\n/m, '')
+      .replace('attempts     Int ', 'attempts  Int');
+    const directory = await startWith({ 'prisma/schema.prisma': schemaOf(plain, older, appliedEvent) });
+    const done = await init(directory);
+    expect(done[0]).toMatch(
+      /^look at {2}prisma\/schema\.prisma: OutboxEvent lacks.*\n +waitingSince DateTime\? @map\("waiting_since"\)/,
+    );
+    expect(done[0]?.split('\n')).toHaveLength(2);
+    expect(done[1]).toBe('kept     prisma/schema.prisma');
+  });
+
+  test('adds the one of its models that is missing', async () => {
+    const [outboxEvent = ''] = await ours();
+    const directory = await startWith({ 'prisma/schema.prisma': schemaOf(plain, outboxEvent) });
+    expect((await init(directory)).slice(0, 2)).toEqual([
+      'added to prisma/schema.prisma',
+      'kept     prisma/schema.prisma',
+    ]);
+    expect((await textIn(directory, 'prisma/schema.prisma')).match(/^model \w+/gm)).toEqual([
+      'model OutboxEvent',
+      'model AppliedEvent',
+    ]);
+  });
+
+  test.each<[string, string, RegExp]>([
+    ['a model of that name', 'model OutboxEvent {\n  id String @id\n}', /has a model OutboxEvent of its own/],
+    ['an enum of that name', 'enum AppliedEvent {\n  YES\n}', /has a enum AppliedEvent of its own/],
+    [
+      'a model of that table',
+      'model Mail {\n  id String @id\n\n  @@map("outbox_event")\n}',
+      /has a model Mail of its own; .* the table outbox_event/,
+    ],
+    [
+      'a model called like the table',
+      'model applied_event {\n  id String @id\n}',
+      /has a model applied_event of its own/,
+    ],
+  ])('refuses a project that has %s, and writes nothing', async (_, block, problem) => {
+    const directory = await startWith({ 'prisma/schema.prisma': schemaOf(plain, block) });
+    await expect(init(directory)).rejects.toThrow(problem);
+    expect((await readdir(directory)).toSorted()).toEqual(['node_modules', 'prisma']);
+    expect(await textIn(directory, 'prisma/schema.prisma')).toBe(schemaOf(plain, block));
+  });
+
+  test('a model in a comment is none', async () => {
+    const commented = '/*\nmodel OutboxEvent {\n  id String @id\n}\n*/\n// model AppliedEvent {';
+    const directory = await startWith({ 'prisma/schema.prisma': schemaOf(plain, commented) });
+    expect((await init(directory))[0]).toBe('added to prisma/schema.prisma');
   });
 
   test.each<[string, Record<string, string>, RegExp]>([
-    ['no schema', {}, /no Prisma schema here \(looked for prisma\/schema\.prisma, .*--schema PATH/],
+    [
+      'no schema',
+      { 'package.json': '{}' },
+      /no Prisma schema here \(looked for prisma\/schema\.prisma, schema\.prisma\); .*--schema PATH/,
+    ],
     [
       'another database',
-      { 'prisma/schema.prisma': schemaOf(datasource('mysql')) },
+      { 'prisma/schema.prisma': schemaOf(GENERATOR, datasource('mysql')) },
       /needs PostgreSQL; .* has mysql/,
     ],
+    [
+      'no client',
+      { 'prisma/schema.prisma': datasource() },
+      /no generator of .* has the provider prisma-client/,
+    ],
   ])('refuses %s, and writes nothing', async (_, files, problem) => {
-    const directory = await temporary();
-    await write(directory, files);
-    expect(() => init(directory)).toThrow(problem);
-    expect(await readdir(directory)).toEqual(Object.keys(files).map((name) => name.split('/')[0]));
+    const directory = await startWith(files);
+    await expect(init(directory)).rejects.toThrow(problem);
+    const names = Object.keys(files).map((name) => name.split('/')[0]);
+    expect(new Set(await readdir(directory))).toEqual(new Set(['node_modules', ...names]));
   });
 });

@@ -97,3 +97,11 @@ test('a report that throws holds up no later nudge', async () => {
   await nudge();
   expect(sqs.stored('ticks')).toHaveLength(1);
 });
+
+test.each([undefined, '', 'ticks'])(
+  'a tick queue of %j is refused at once, not at the first commit',
+  (url) => {
+    const make = () => nudger({ sqs: new SQSClient({}), tickQueueUrl: url as string });
+    expect(make).toThrow(/^nudger: tickQueueUrl: expected a queue's URL/);
+  },
+);

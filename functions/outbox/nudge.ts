@@ -27,10 +27,14 @@ export interface NudgerOptions {
  * It never throws: a lost nudge costs one tick interval, since the schedule is the safety net.
  * Do not call it from inside a chain of Lambda → SQS → Lambda: Lambda stops such loops after 16 hops.
  *
+ * @throws TypeError at once when the tick queue has no URL
  * @returns a function whose promise resolves once a nudge that was sent after the call is answered, or given up
  */
 export function nudger(options: NudgerOptions): () => Promise<void> {
-  const { pauseMs = 0 } = options;
+  const { tickQueueUrl, pauseMs = 0 } = options;
+  if (!URL.canParse(tickQueueUrl)) {
+    throw new TypeError(`nudger: tickQueueUrl: expected a queue's URL, got ${JSON.stringify(tickQueueUrl)}`);
+  }
   const pause = pauseMs > 0 ? () => sleep(pauseMs) : () => undefined;
   let ready: Promise<unknown> = Promise.resolve();
   let next: Promise<void> | undefined;

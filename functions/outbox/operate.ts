@@ -64,23 +64,27 @@ SELECT sequence, event_id AS "eventId", destination, type, ordering_key AS "orde
 FROM outbox_event AS e WHERE event_id = $1::uuid ORDER BY destination`;
 
 // A reason begins with its code, up to a colon.
-const COUNT_PARKED = `
-SELECT destination, type, split_part(park_reason, ':', 1) AS reason, count(*)::int AS count
-FROM outbox_event WHERE state = 'PARKED' GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
+const COUNT = `
+SELECT destination, type, split_part(coalesce(park_reason, last_error, ''), ':', 1) AS reason, count(*)::int AS count,
+  ${rfc3339('min(coalesce(parked_at, waiting_since, due_at))', 'since')}, min(event_id::text) AS example
+FROM outbox_event WHERE state = $1 GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
 
-/** Parked events of one kind. */
-export interface ParkedKind {
+/** Events of one kind. */
+export interface EventKind {
   readonly destination: string;
   readonly type: string;
-  /** The code that the reason begins with. */
+  /** The code of what they were parked for, or of what stood in the way last; empty where nothing did. */
   readonly reason: string;
   readonly count: number;
+  /** When the first of them was parked, or was due. RFC 3339 in UTC. */
+  readonly since: string;
+  /** The id of one of them. */
+  readonly example: string;
 }
 
-/** Counts parked events by destination, type and reason, most first. Reads the whole table. */
-export function countParked(store: Store): Promise<ParkedKind[]> {
-  return store.query<ParkedKind>(COUNT_PARKED, []);
-}
+/** Counts parked or pending events by destination, type and reason, most first. Reads the whole table. */
+export const countEvents = (store: Store, state: 'PARKED' | 'PENDING'): Promise<EventKind[]> =>
+  store.query<EventKind>(COUNT, [state]);
 
 /** Answers "where is event X?": one entry for each of its destinations; none when it is unknown or pruned. Throws TypeError for what is no UUID. */
 export async function findEvent(store: Store, eventId: string): Promise<EventWhereabouts[]> {
@@ -115,5 +119,5 @@ async function all(store: Store, statement: string, selection: ParkedSelection):
 }
 
 function refuseUnlessUuid(eventId: string): void {
-  if (!isUuid(eventId)) throw new TypeError(`eventId: expected a UUID, got ${JSON.stringify(eventId)}`);
+  if (!isUuid(eventId)) throw new TypeError(`event id: expected a UUID, got ${JSON.stringify(eventId)}`);
 }

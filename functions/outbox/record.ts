@@ -109,7 +109,11 @@ export function recorder<S extends Schemas>(
     const checked = await checkPayload(types, event.type, event.payload);
     if ('problem' in checked) throw new InvalidEventError(`${at}.${checked.field}`, checked.problem);
     const names = event.destinations ?? byType[event.type];
-    const stranger = names?.find((name) => !known.has(name));
+    if (names === undefined) {
+      const problem = `there is no route for ${JSON.stringify(event.type)}; give one, or destinations`;
+      throw new InvalidEventError(`${at}.destinations`, problem);
+    }
+    const stranger = names.find((name) => !known.has(name));
     if (stranger !== undefined) {
       const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
       throw new InvalidEventError(`${at}.destinations`, problem);

@@ -64,7 +64,7 @@ export function readConfig<S extends Shape>(
     const message = (issue.code === 'invalid_key' && issue.issues[0]?.message) || issue.message;
     const at = [variableOf(String(setting)), ...rest].join('.');
     if (given[String(setting)] !== undefined) return `${at}: ${message}`;
-    return `${at}: is not set. ${shape[String(setting)]?.description ?? message}`;
+    return `${at}: is not set. ${plain(shape[String(setting)]?.description ?? message)}`;
   });
   const problems = [
     ...unknown,
@@ -75,6 +75,9 @@ export function readConfig<S extends Shape>(
   if (problems.length > 0 || !parsed.success) throw new ConfigurationError(problems);
   return parsed.data;
 }
+
+/** A description without its links: an error has no page for them. */
+const plain = (markdown: string) => markdown.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1');
 
 /** Where the database is, in one of three ways; what goes together is checked in database-settings.ts. */
 export const connectionShape = {

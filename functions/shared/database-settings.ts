@@ -52,7 +52,16 @@ function urlProblems(text: string): string[] {
         ? 'DATABASE_URL: has no host after the @ (its value is not shown); write a socket there, as in postgresql://user@%2Fvar%2Frun%2Fpostgresql/name'
         : 'DATABASE_URL: is not a valid URL (its value is not shown); encode special characters in the password',
     ];
-  return tlsProblems(url);
+  return [...schemaProblems(url), ...tlsProblems(url)];
+}
+
+/** Prisma's own engine once read it, pg never has: the tables would be looked for in another schema than is said. */
+function schemaProblems({ searchParams }: URL): string[] {
+  const schema = searchParams.get('schema') ?? 'public';
+  if (schema === 'public') return [];
+  return [
+    'DATABASE_URL: schema is not read; give the role a search path (ALTER ROLE … SET search_path), or the URL options=-csearch_path%3D…',
+  ];
 }
 
 function tlsProblems(url: URL): string[] {
