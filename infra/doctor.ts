@@ -14,20 +14,22 @@ import { relationsOf, uncountedSandboxes } from './doctor-relations.ts';
 import { expectTemplate, functionsOf, type DeployedFunction } from './doctor-template.ts';
 import type { Template } from './template/document.ts';
 
+type Configs = Readonly<Record<string, (environment: Environment) => unknown>>;
+
 /** The very checks of each function's cold start; what has no settings of its own reads the database's. */
-const CONFIGS: Readonly<Record<string, (environment: Environment) => unknown>> = {
+const SERVICE: Configs = {
   relay: relayConfig,
   prune: pruneConfig,
   orders: ordersConfig,
   gauge: gaugeConfig,
   migrate: (environment) => readConfig(connectionShape, environment),
 };
+/** The same in a project that has the library, whose other functions are its own, whatever they are called. */
+const LIBRARY: Configs = { outboxRelay: relayConfig, outboxPrune: pruneConfig, outboxGauge: gaugeConfig };
+const ALL: Configs = { ...SERVICE, ...LIBRARY };
 
-/** `outboxRelay`, as `outbox init` calls it in a project that has functions of its own, is a relay. */
-function configOf(name: string): ((environment: Environment) => unknown) | undefined {
-  const kind = name.replace(/^outbox[A-Z]/, (start) => start.charAt(6).toLowerCase());
-  return Object.hasOwn(CONFIGS, kind) ? CONFIGS[kind] : undefined;
-}
+const configsOf = (functions: readonly DeployedFunction[]): Configs =>
+  functions.some(({ name }) => Object.hasOwn(LIBRARY, name)) ? LIBRARY : SERVICE;
 
 /** What `serverless package` leaves. */
 const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
@@ -36,8 +38,13 @@ const PACKAGED = '.serverless/cloudformation-template-update-stack.json';
  * What is wrong with the variables that a function would start with: every sentence of its own cold start, or none.
  * A function that has a queue's URL among its variables is a consumer, whatever its name; others are known by name.
  */
-export function environmentProblems(name: string, environment: Environment): string[] {
-  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? configOf(name) : consumerConfig;
+export function environmentProblems(
+  name: string,
+  environment: Environment,
+  configs: Configs = ALL,
+): string[] {
+  const own = Object.hasOwn(configs, name) ? configs[name] : undefined;
+  const check = environment['OUTBOX_QUEUE_URL'] === undefined ? own : consumerConfig;
   try {
     check?.(environment);
     return [];
@@ -59,7 +66,9 @@ export function environmentProblems(name: string, environment: Environment): str
 export function templateProblems(template: Template, maxConnections?: number): string[] {
   const functions: DeployedFunction[] = functionsOf(template);
   return [
-    ...functions.flatMap(({ name, environment }) => environmentProblems(name, environment)),
+    ...functions.flatMap(({ name, environment }) =>
+      environmentProblems(name, environment, configsOf(functions)),
+    ),
     ...relationsOf(template, functions, maxConnections),
   ];
 }
@@ -73,7 +82,7 @@ export function templateNotes(template: Template, maxConnections?: number): stri
   const unchecked = functions.filter(
     ({ name, environment }) =>
       environment['OUTBOX_QUEUE_URL'] === undefined &&
-      configOf(name) === undefined &&
+      !Object.hasOwn(configsOf(functions), name) &&
       Object.keys(environment).some((key) => key.startsWith('OUTBOX_')),
   );
   return [
@@ -131,9 +140,9 @@ export async function doctor(args: readonly string[], environment: Environment):
     }
     const given =
       values.variables === undefined ? environment : variablesIn(await readJson(values.variables));
-    if (given['OUTBOX_QUEUE_URL'] === undefined && !configOf(values.function)) {
+    if (given['OUTBOX_QUEUE_URL'] === undefined && !Object.hasOwn(ALL, values.function)) {
       throw new UsageError(
-        `--function: no checks for ${JSON.stringify(values.function)}; expected one of ${Object.keys(CONFIGS).join(', ')}, or a consumer (with OUTBOX_QUEUE_URL)`,
+        `--function: no checks for ${JSON.stringify(values.function)}; expected one of ${Object.keys(ALL).join(', ')}, or a consumer (with OUTBOX_QUEUE_URL)`,
       );
     }
     return { problems: environmentProblems(values.function, given), notes: [] };

@@ -1,21 +1,12 @@
 // `npm run outbox` here, `npx outbox` in a project that has the library: what a person asks of the outbox.
 
 import { Pool, TypeOverrides } from 'pg';
-import { parseArgs } from 'node:util';
-import {
-  countEvents,
-  discardParked,
-  findEvent,
-  replayParked,
-  type EventKind,
-  type EventWhereabouts,
-  type ParkedSelection,
-} from '../functions/outbox/operate.ts';
 import { connectionShape, readConfig, variableOf } from '../functions/shared/config.ts';
 import { connectionSettings } from '../functions/shared/connection.ts';
 import type { Store } from '../functions/shared/store.ts';
 import { doctor } from './doctor.ts';
 import { init } from './library/init.ts';
+import { QUESTIONS, run } from './questions.ts';
 
 const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or another of the functions' ways) says where.
 
@@ -25,7 +16,7 @@ const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or anoth
   outbox replay …      sends parked events again, with fresh attempts
   outbox discard …     deletes parked events for good
 
-  replay and discard take at least one of
+  replay and discard take at least one of these, parked and pending any but --id
   --id ID               the event's id
   --destination NAME
   --type TYPE
@@ -47,81 +38,6 @@ const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or anoth
 
 In the relay's own repository: npm run outbox -- COMMAND.
 `;
-
-const text = { type: 'string' } as const;
-
-type Question = (store: Store, selection: ParkedSelection, id: string | undefined) => Promise<string>;
-
-const QUESTIONS: Readonly<Record<string, Question>> = {
-  where: async (store, _, id) => {
-    if (id === undefined) throw new TypeError('where: expected an event id');
-    return described(await findEvent(store, id));
-  },
-  parked: async (store) => table(await countEvents(store, 'PARKED')) ?? 'nothing is parked',
-  pending: async (store) => table(await countEvents(store, 'PENDING')) ?? 'nothing is pending',
-  replay: async (store, selection) => {
-    const count = await replayParked(store, selected(selection));
-    return `${count} events will be sent again${await whyNone(store, count, selection)}`;
-  },
-  discard: async (store, selection) => {
-    const count = await discardParked(store, selected(selection));
-    return `${count} events deleted${await whyNone(store, count, selection)}`;
-  },
-};
-
-/** One line a kind, under a head; undefined when there is none. */
-function table(kinds: readonly EventKind[]): string | undefined {
-  if (kinds.length === 0) return undefined;
-  const lines = kinds.map(({ count, destination, type, reason, since, example }) =>
-    [count, destination, type, reason || '-', since, example].join('\t'),
-  );
-  return ['count\tdestination\ttype\treason\tsince\texample', ...lines].join('\n');
-}
-
-function selected(selection: ParkedSelection): ParkedSelection {
-  if (Object.keys(selection).length > 0) return selection;
-  throw new TypeError('expected at least one of --id, --destination, --type, --reason');
-}
-
-/** Only parked events are touched: where the one that was named is instead. */
-async function whyNone(store: Store, count: number, { eventId }: ParkedSelection): Promise<string> {
-  if (count > 0 || eventId === undefined) return '';
-  const places = await findEvent(store, eventId);
-  return places.length === 0
-    ? '; it is not in the outbox'
-    : `; it is ${places.map(({ state, destination }) => `${state} (${destination})`).join(', ')}, not parked`;
-}
-
-/** Runs one command on the database and returns what to print. Throws when the command or an option is unknown. */
-export async function run(store: Store, args: readonly string[]): Promise<string> {
-  const { values, positionals } = parseArgs({
-    args: [...args],
-    allowPositionals: true,
-    options: { id: text, destination: text, type: text, reason: text },
-  });
-  const [command = '', id] = positionals;
-  const { id: eventId, ...others } = values;
-  const selection: ParkedSelection = { ...others, ...(eventId === undefined ? {} : { eventId }) };
-  return found(QUESTIONS, command)(store, selection, id);
-}
-
-/** The command of that name; throws when there is none. */
-function found<T>(commands: Readonly<Record<string, T>>, name: string): T {
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (command !== undefined) return command;
-  const known = Object.keys({ ...QUESTIONS, ...COMMANDS }).join(', ');
-  throw new TypeError(`no command "${name}"; expected one of ${known}\n\n${HELP}`);
-}
-
-function described(found: readonly EventWhereabouts[]): string {
-  if (found.length === 0) return 'not in the outbox: never recorded, or pruned after it was published';
-  return found
-    .map(({ eventId, ...facts }) => {
-      const known = Object.entries(facts).filter(([, value]) => value !== null && String(value) !== '');
-      return [eventId, ...known.map(([name, value]) => `  ${name.padEnd(12)} ${String(value)}`)].join('\n');
-    })
-    .join('\n');
-}
 
 /** Prints every contradiction and what was not looked at, and returns the exit code. */
 async function examine(args: readonly string[]): Promise<number> {
@@ -157,10 +73,10 @@ async function ask(args: readonly string[]): Promise<number> {
 
 const NEXT = `
 Next:
-  1. Include outbox/serverless.yml in yours, as it says at its top.
+  1. Include the serverless.yml that was written in yours, as it says at its top.
   2. prisma generate, and prisma migrate deploy (or dev).
-  3. Put your events and effects in the place of the example's in outbox/events.ts and outbox/consumer.ts (zod is one
-     validator; any Standard Schema will do), and record with recordEvents inside your transactions.
+  3. Put your events and effects in the place of the example's in events.ts and consumer.ts (zod is one validator; any
+     Standard Schema will do), and record with recordEvents inside your transactions.
   4. serverless package, then outbox doctor: whether the numbers agree.
 `;
 
@@ -187,7 +103,11 @@ export async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   try {
-    return Object.hasOwn(QUESTIONS, name) ? await ask(args) : await found(COMMANDS, name)(rest);
+    if (Object.hasOwn(QUESTIONS, name)) return await ask(args);
+    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+    if (command) return await command(rest);
+    const known = Object.keys({ ...QUESTIONS, ...COMMANDS }).join(', ');
+    throw new TypeError(`no command "${name}"; expected one of ${known}\n\n${HELP}`);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}${hint(error)}\n`);
     return 1;

@@ -219,6 +219,7 @@ describe('the database is said in exactly one way', () => {
       { DATABASE_URL: 'postgresql://localhost/c?sslmode=disable&host=localhost&host=db' },
       /sslmode=disable .*this machine alone/,
     ],
+    [{ DATABASE_URL: `${DATABASE_URL}?schema=public&schema=shop` }, /DATABASE_URL: schema is not read/],
     [{ DATABASE_URL: `${DATABASE_URL}?schema=shop` }, /DATABASE_URL: schema is not read; .*search_path/],
     [{ DATABASE_URL: `${DATABASE_URL}?sslnegotiation=never` }, /sslnegotiation is neither/],
     [

@@ -1,5 +1,6 @@
 // What a log line and a row's last_error say of whatever was thrown.
 
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import { describeError } from '../functions/shared/errors.ts';
 
@@ -20,6 +21,14 @@ test.each<[string, unknown, string]>([
     'a cause that says nothing',
     new DriverAdapterError('ConnectionClosed', { cause: { kind: 'ConnectionClosed' } }),
     'DriverAdapterError: ConnectionClosed',
+  ],
+  ['an error of another realm', runInNewContext('new TypeError("lost")'), 'TypeError: lost'],
+  [
+    'what PostgreSQL quotes in a cause that is no error',
+    new DriverAdapterError('failed', {
+      cause: { code: '22P02', message: 'invalid input syntax for type uuid: "secret"' },
+    }),
+    'DriverAdapterError: failed < 22P02: invalid input syntax for type uuid: "…"',
   ],
   ['text', 'no', 'no'],
   ['null', null, 'null'],

@@ -91,6 +91,8 @@ package:
 functions:
   - \${file(outbox/serverless.yml):functions}
   - greet: { handler: src/main.greet }
+  # Called like one of the service's, and none of it.
+  - orders: { handler: src/main.greet }
 resources:
   - \${file(outbox/serverless.yml):resources}
 `,
@@ -248,7 +250,7 @@ test('what init writes for serverless.yml packages, and the doctor finds that it
     ([, { Type }]) => Type === 'AWS::Lambda::Function',
   );
   expect(functions.map(([id]) => id).toSorted()).toEqual(
-    ['ExampleConsumer', 'Greet', 'OutboxGauge', 'OutboxPrune', 'OutboxRelay'].map(
+    ['ExampleConsumer', 'Greet', 'Orders', 'OutboxGauge', 'OutboxPrune', 'OutboxRelay'].map(
       (name) => `${name}LambdaFunction`,
     ),
   );
@@ -315,6 +317,36 @@ describe('init', () => {
       'nodenext',
       { 'prisma/schema.prisma': plain, 'tsconfig.json': compiler({ module: 'NodeNext' }) },
       '../src/generated/client.js',
+    ],
+    [
+      'the older generator with a folder, under nodenext',
+      {
+        'prisma/schema.prisma': schemaOf(JS_CLIENT.replace('\n}', '\n  output = "../made"\n}'), datasource()),
+        'tsconfig.json': compiler({ module: 'nodenext' }),
+      },
+      '../made/index.js',
+    ],
+    [
+      'a client beside the functions',
+      { 'prisma/schema.prisma': schemaOf(GENERATOR.replace('../src/generated', '../outbox'), datasource()) },
+      './client',
+    ],
+    [
+      'a client below them',
+      { 'prisma/schema.prisma': schemaOf(GENERATOR.replace('../src', '../outbox'), datasource()) },
+      './generated/client',
+    ],
+    [
+      'names and texts that Prisma allows',
+      {
+        'prisma/schema.prisma': schemaOf(
+          GENERATOR.replace('generator client', 'generator prisma-client').replace('../src', '..//src'),
+          'model A {\n  id String @id @default("/*")\n}',
+          datasource().replace('datasource db', 'datasource dbé'),
+          'model B {\n  id String @id @default("*/5 * * * *")\n}',
+        ),
+      },
+      '../src/generated/client',
     ],
     [
       'a compiler configured elsewhere',
@@ -454,6 +486,11 @@ describe('init', () => {
       /has a model Mail of its own; .* the table outbox_event/,
     ],
     [
+      'a view of that table',
+      'view Mail {\n  id String @id\n\n  @@map(name: "outbox_event")\n}',
+      /has a view Mail of its own/,
+    ],
+    [
       'a model called like the table',
       'model applied_event {\n  id String @id\n}',
       /has a model applied_event of its own/,
@@ -463,6 +500,50 @@ describe('init', () => {
     await expect(init(directory)).rejects.toThrow(problem);
     expect((await readdir(directory)).toSorted()).toEqual(['node_modules', 'prisma']);
     expect(await textIn(directory, 'prisma/schema.prisma')).toBe(schemaOf(plain, block));
+  });
+
+  test('takes no table of another schema for its own', async () => {
+    const other = 'model Mail {\n  id String @id\n\n  @@map("outbox_event")\n  @@schema("shop")\n}';
+    const directory = await startWith({
+      'prisma/schema.prisma': schemaOf(GENERATOR, several('"public", "shop"'), other),
+    });
+    expect((await init(directory))[0]).toBe('added to prisma/schema.prisma');
+  });
+
+  test.each(['', '.', '..', '../elsewhere', '/somewhere', 'out$&box', '<client>'])(
+    'refuses %j for a folder, and writes nothing',
+    async (folder) => {
+      const directory = await startWith({ 'prisma/schema.prisma': plain });
+      await expect(init(directory, ['--folder', folder])).rejects.toThrow(
+        '--folder: expected a folder within',
+      );
+      expect((await readdir(directory)).toSorted()).toEqual(['node_modules', 'prisma']);
+    },
+  );
+
+  test('takes a folder in any of its spellings', async () => {
+    const directory = await startWith({ 'prisma/schema.prisma': plain });
+    await init(directory, ['--folder', path.join(directory, 'src/outbox/')]);
+    expect(await textIn(directory, 'src/outbox/serverless.yml')).toContain(
+      'handler: src/outbox/relay.handler',
+    );
+    expect(await init(directory, ['--folder', './src/outbox/'])).toContain('kept     src/outbox/relay.ts');
+  });
+
+  test('a file in the way of a folder is told before anything is written', async () => {
+    const directory = await startWith({ 'prisma/schema.prisma': plain, 'prisma/migrations': '' });
+    await expect(init(directory)).rejects.toThrow(/migrations is a file; a folder is to be there/);
+    expect(await textIn(directory, 'prisma/schema.prisma')).toBe(plain);
+  });
+
+  test('finishes what was broken off half way', async () => {
+    const directory = await startWith({ 'prisma/schema.prisma': plain, 'outbox/consumer.ts': 'mine' });
+    await mkdir(path.join(directory, 'prisma/migrations/20261130000000_outbox'), { recursive: true });
+    const done = await init(directory);
+    expect(done).toContain('written  outbox/events.ts');
+    expect(await textIn(directory, 'prisma/migrations/20261130000000_outbox/migration.sql')).toContain(
+      'outbox_event',
+    );
   });
 
   test('a model in a comment is none', async () => {

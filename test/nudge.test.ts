@@ -98,7 +98,7 @@ test('a report that throws holds up no later nudge', async () => {
   expect(sqs.stored('ticks')).toHaveLength(1);
 });
 
-test.each([undefined, '', 'ticks'])(
+test.each([undefined, '', 'ticks', 'arn:aws:sqs:eu-central-1:1:ticks', 'localhost:9324/ticks'])(
   'a tick queue of %j is refused at once, not at the first commit',
   (url) => {
     const make = () => nudger({ sqs: new SQSClient({}), tickQueueUrl: url as string });

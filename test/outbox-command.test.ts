@@ -1,7 +1,8 @@
 // What a person asks of the outbox: `npm run outbox` here, `npx outbox` in a project that has the library.
 
 import { beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
-import { main, run } from '../infra/outbox.ts';
+import { main } from '../infra/outbox.ts';
+import { run } from '../infra/questions.ts';
 import { storeOf, type Store } from '../functions/shared/store.ts';
 import { createDatabase, createPrisma, type TestDatabase } from './support/database.ts';
 import { insertEvent, insertEvents, parked } from './support/factories.ts';
@@ -76,6 +77,19 @@ describe('parked, pending', () => {
       'order.placed',
       'UnknownDestination',
     ]);
+  });
+
+  test('of some of them, when asked so, and of nothing else', async () => {
+    await insertEvents(db, 2, (n) => ({ destination: ['stock', 'mail'][n] ?? '' }));
+    expect(
+      fields(await ask('pending', '--destination', 'mail'))
+        .slice(1)
+        .map((line) => line[1]),
+    ).toEqual(['mail']);
+    expect(await ask('pending', '--reason', 'Unavailable')).toBe('nothing is pending');
+    await expect(ask('pending', '--id', ID)).rejects.toThrow('`outbox where ID` tells of a single event');
+    await expect(ask('parked', 'mail')).rejects.toThrow('parked: unexpected argument "mail"');
+    await expect(ask('where', ID, 'mail')).rejects.toThrow('where: unexpected argument "mail"');
   });
 
   test('say when there is nothing', async () => {

@@ -1,4 +1,6 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
 import fc from 'fast-check';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { writeEnvelope } from '../functions/outbox/envelope.ts';
@@ -325,6 +327,18 @@ describe('when it is due', () => {
     }
   });
 
+  test('by the time that a date has, whatever its class or its caller makes of it afterwards', async () => {
+    class Odd extends Date {
+      override toISOString = () => 'garbage';
+      override valueOf = () => 5;
+    }
+    await record(event({ dueAt: new Odd('2031-07-01T00:00:00Z') }));
+    expect((await due()).map(({ at }) => at)).toEqual([new Date('2031-07-01T00:00:00Z')]);
+    expect((await refused(event({ dueAt: new Odd('+010000-01-01T00:00:00Z') }))).field).toBe(
+      'events[0].dueAt',
+    );
+  });
+
   test.each<[string, object]>([
     ['dueAt', { dueAt: new Date(Number.NaN) }],
     ['dueAt', { dueAt: new Date('+010000-01-01T00:00:00Z') }],
@@ -372,6 +386,8 @@ describe('attributes are checked before any SQL, naming the field', () => {
     ['id', { id: '3f0b5c1e-9a41-4d7e-8f0a-6f9d3f1f2b11\u0000' }],
     ['dueat', { dueat: new Date() }],
     ['orderId', { orderId: 1 }],
+    // A misspelt attribute, not the one that is missing for it.
+    ['typ', { typ: 'order.placed', type: undefined }],
   ])('%s of %j', async (field, more) => {
     const error = await refused(event(), event(more));
     expect(error.field).toBe(`events[1].${field}`);
@@ -518,6 +534,46 @@ describe('declared events', () => {
     const recorded = recordDeclared(noSql, given as Parameters<typeof recordDeclared>[1]);
     await expect(recorded).rejects.toMatchObject({ name: 'InvalidEventError', field });
   });
+
+  test('are checked one after the other, and the first problem is the one that is told', async () => {
+    let underway = 0;
+    let most = 0;
+    const refusing = (milliseconds: number): StandardSchemaV1 => ({
+      '~standard': {
+        version: 1,
+        vendor: 'by hand',
+        validate: async () => {
+          most = Math.max(most, (underway += 1));
+          await sleep(milliseconds);
+          underway -= 1;
+          return { issues: [{ message: 'no' }] };
+        },
+      },
+    });
+    const slowly = recorder(defineEvents({ slow: refusing(20), fast: refusing(1) }), {
+      source: '/orders',
+      routes: { slow: ['stock'], fast: ['stock'] },
+    });
+    const recorded = slowly(noSql, [
+      { type: 'slow', payload: 1 },
+      { type: 'fast', payload: 1 },
+    ]);
+    await expect(recorded).rejects.toMatchObject({ field: 'events[0].payload' });
+    expect(most).toBe(1);
+  });
+
+  test.each(['constructor', 'toString'])(
+    'a type called %s has the route that it was given, or none',
+    async (type) => {
+      const types = defineEvents({ [type]: z.number() });
+      const routed = recorder(types, { source: '/orders', destinations: ['stock'] });
+      await expect(routed(noSql, [{ type, payload: 1 }])).rejects.toMatchObject({
+        name: 'InvalidEventError',
+        field: 'events[0].destinations',
+        message: expect.stringContaining(`no route for "${type}"`),
+      });
+    },
+  );
 
   test('without a default, a source must be given', async () => {
     const recordTo = recorder(types, { routes: { 'order.cancelled': ['stock'] } });

@@ -32,7 +32,7 @@ export interface NudgerOptions {
  */
 export function nudger(options: NudgerOptions): () => Promise<void> {
   const { tickQueueUrl, pauseMs = 0 } = options;
-  if (!URL.canParse(tickQueueUrl)) {
+  if (!/^https?:/.test(tickQueueUrl) || !URL.canParse(tickQueueUrl)) {
     throw new TypeError(`nudger: tickQueueUrl: expected a queue's URL, got ${JSON.stringify(tickQueueUrl)}`);
   }
   const pause = pauseMs > 0 ? () => sleep(pauseMs) : () => undefined;

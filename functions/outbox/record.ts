@@ -108,12 +108,13 @@ export function recorder<S extends Schemas>(
     const event = readEvent(partialEvent, given, at);
     const checked = await checkPayload(types, event.type, event.payload);
     if ('problem' in checked) throw new InvalidEventError(`${at}.${checked.field}`, checked.problem);
-    const names = event.destinations ?? byType[event.type];
+    const route = Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
+    const names = event.destinations ?? route;
     if (names === undefined) {
       const problem = `there is no route for ${JSON.stringify(event.type)}; give one, or destinations`;
       throw new InvalidEventError(`${at}.destinations`, problem);
     }
-    const stranger = names.find((name) => !known.has(name));
+    const stranger = [names].flat().find((name) => !known.has(name));
     if (stranger !== undefined) {
       const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
       throw new InvalidEventError(`${at}.destinations`, problem);
@@ -123,8 +124,10 @@ export function recorder<S extends Schemas>(
   };
   return async (tx, events) => {
     assertArray(events);
-    const all = Array.from(events, (event, index) => complete(event, `events[${index}]`));
-    return recordEvents(tx, await Promise.all(all));
+    const all: EventInput[] = [];
+    // One after the other: a schema may ask a database, and the first problem is the one that is told.
+    for (const [index, event] of events.entries()) all.push(await complete(event, `events[${index}]`));
+    return recordEvents(tx, all);
   };
 }
 

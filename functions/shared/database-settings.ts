@@ -57,8 +57,7 @@ function urlProblems(text: string): string[] {
 
 /** Prisma's own engine once read it, pg never has: the tables would be looked for in another schema than is said. */
 function schemaProblems({ searchParams }: URL): string[] {
-  const schema = searchParams.get('schema') ?? 'public';
-  if (schema === 'public') return [];
+  if (searchParams.getAll('schema').every((schema) => ['', 'public'].includes(schema))) return [];
   return [
     'DATABASE_URL: schema is not read; give the role a search path (ALTER ROLE … SET search_path), or the URL options=-csearch_path%3D…',
   ];

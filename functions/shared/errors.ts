@@ -48,10 +48,11 @@ function account(error: unknown, max: number): string {
   const parts: string[] = [];
   let at = error;
   for (let depth = 0; at && depth < 4; depth += 1) {
-    const { name, code, cause } = at as Record<string, unknown>;
+    const { name, code, cause, message } = at as Record<string, unknown>;
     const label = [name, code].filter((word) => typeof word === 'string' && word !== 'Error').join(' ');
-    // What is no error has no words of its own but these: adapter-pg's causes are plain objects.
-    const said = at instanceof Error ? messageOf(at) : typeof at === 'object' ? '' : String(at);
+    // An error of another realm is no instance of ours; adapter-pg's causes are plain objects, some without a word.
+    const said =
+      typeof message === 'string' ? messageOf(name, message) : typeof at === 'object' ? '' : String(at);
     parts.push([label, said].filter(Boolean).join(': '));
     at = cause;
   }
@@ -71,12 +72,12 @@ export function oneLine(text: string, max = 500): string {
  * Prisma shows the whole call, with its data, before it says what is wrong with it in the last line, and PostgreSQL
  * quotes a value that it refuses: `invalid input syntax for type uuid: "…"`. Data has no place in a log.
  */
-function messageOf({ name, message }: Error): string {
-  const fromPrisma = name.startsWith('PrismaClient');
-  if (!fromPrisma && !FROM_DATABASE.has(name)) return message;
+function messageOf(name: unknown, message: string): string {
+  const fromPrisma = String(name).startsWith('PrismaClient');
+  if (!fromPrisma && typeof name === 'string' && !FROM_DATABASE.has(name)) return message;
   const unquoted = message.trim().replace(/(: |value )".*"/gs, '$1"…"');
   return fromPrisma ? (unquoted.split('\n').at(-1) ?? '') : unquoted;
 }
 
-/** Names of errors that carry PostgreSQL's own words: adapter-pg's, and pg's. */
+/** Names of errors that carry PostgreSQL's own words: adapter-pg's, and pg's. So do objects without a name. */
 const FROM_DATABASE = new Set(['DriverAdapterError', 'error']);

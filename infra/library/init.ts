@@ -1,9 +1,10 @@
 // `outbox init`: gives an existing Prisma project on the Serverless Framework what the outbox needs.
 
 import { getTsconfig } from 'get-tsconfig';
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { UsageError } from '../local/errors.ts';
 import { addModels, type Done } from './models.ts';
 import { clientImport, readSchema } from './schema.ts';
 
@@ -29,24 +30,40 @@ export async function init(directory: string, args: readonly string[] = []): Pro
   const text = { type: 'string' } as const;
   const options = { schema: text, migrations: text, folder: { ...text, default: 'outbox' } };
   const { values } = parseArgs({ args: [...args], options });
+  const folder = folderIn(directory, values.folder);
   const schema = await readSchema(directory, values);
   const extension = extensionIn(directory);
-  const client = clientImport(schema, path.resolve(directory, values.folder), extension);
+  const client = clientImport(schema, path.resolve(directory, folder), extension);
+  refuseFiles([path.resolve(directory, folder), schema.migrations]);
   const done = [
     ...addModels(schema, OWN.schema),
     ...addMigrations(schema.migrations),
-    ...addFunctions(directory, values.folder, { '<client>': client, '<extension>': extension }),
+    ...addFunctions(directory, folder, { '<client>': client, '<extension>': extension }),
   ];
   return done.map(({ file, was, why }) =>
     [`${was.padEnd(8)} ${path.relative(directory, file)}`, why].filter(Boolean).join(': '),
   );
 }
 
+/** Where the functions go, from the project's folder on, as serverless.yml names their handlers. */
+function folderIn(directory: string, given: string): string {
+  const folder = path.relative(directory, path.resolve(directory, given)).replaceAll(path.sep, '/');
+  if (given !== '' && /^[\w@./-]+$/.test(folder) && !folder.startsWith('..')) return folder;
+  throw new UsageError(`--folder: expected a folder within the project, got ${JSON.stringify(given)}`);
+}
+
+/** Before anything is written: what is to be a folder is none. */
+function refuseFiles(folders: readonly string[]): void {
+  const file = folders.find((folder) => existsSync(folder) && !statSync(folder).isDirectory());
+  if (file !== undefined) throw new UsageError(`${file} is a file; a folder is to be there`);
+}
+
 function addMigrations(folder: string): Done[] {
   const own = readdirSync(OWN.migrations).filter((name) => name.includes('_outbox'));
   return [...own, 'migration_lock.toml'].map((name) => {
     const file = path.join(folder, name);
-    if (existsSync(file)) return { file, was: 'kept' };
+    if (existsSync(name.endsWith('.toml') ? file : path.join(file, 'migration.sql')))
+      return { file, was: 'kept' };
     cpSync(path.join(OWN.migrations, name), file, { recursive: true });
     return { file, was: 'written' };
   });
@@ -54,7 +71,7 @@ function addMigrations(folder: string): Done[] {
 
 function addFunctions(directory: string, folder: string, blanks: Readonly<Record<string, string>>): Done[] {
   const isThere = (name: string) => existsSync(path.join(directory, folder, name));
-  const isFirst = ![...EXAMPLES, 'relay.ts'].some(isThere);
+  const isFirst = !['relay.ts', 'events.ts'].some(isThere);
   const names = readdirSync(FILES).filter((name) => isFirst || isThere(name) || !EXAMPLES.includes(name));
   return names.map((name) => {
     const file = path.join(directory, folder, name);

@@ -26,9 +26,10 @@ export function addModels(schema: Schema, own: string): Done[] {
   const isThere = (name: string) => blocks.find((block) => block.kind === 'model' && block.name === name);
   const missing = models.filter(({ name }) => !isThere(name));
   const file = isFolder ? path.join(at, 'outbox.prisma') : at;
+  const was = existsSync(file) ? 'added to' : 'written';
   if (missing.length > 0) append(file, missing.map((model) => textOf(model, blocks)).join('\n'));
   return [
-    ...(missing.length > 0 ? [{ file, was: isFolder ? 'written' : 'added to' } as const] : []),
+    ...(missing.length > 0 ? [{ file, was } as const] : []),
     ...models.flatMap((model) => {
       const theirs = isThere(model.name);
       return theirs ? [compared(model, theirs)] : [];
@@ -38,9 +39,14 @@ export function addModels(schema: Schema, own: string): Done[] {
 
 function refuseTaken(blocks: readonly Block[], name: keyof typeof TABLES): void {
   const table = TABLES[name];
-  const isOurs = ({ kind, body }: Block) => kind === 'model' && body.includes(`@@map("${table}")`);
+  const map = new RegExp(`@@map\\(\\s*(?:name:\\s*)?"${table}"\\s*\\)`);
+  // A table of another of the database's schemas is another one.
+  const isOfTable = ({ kind, name: own, body }: Block) =>
+    ['model', 'view'].includes(kind) &&
+    (map.test(body) || own === table) &&
+    !/@@schema\("(?!public")/.test(body);
   const taken = blocks.find((block) =>
-    block.name === name ? !isOurs(block) : block.name === table || isOurs(block),
+    block.name === name ? block.kind !== 'model' || !map.test(block.body) : isOfTable(block),
   );
   if (taken) {
     throw new UsageError(
@@ -52,7 +58,8 @@ function refuseTaken(blocks: readonly Block[], name: keyof typeof TABLES): void 
 /** A model as this project may write it: partial indexes are a preview feature, several schemas an option. */
 function textOf({ name, body }: Block, blocks: readonly Block[]): string {
   const knowsPartial = blocks.some(
-    ({ kind, body: text }) => kind === 'generator' && text.includes('partialIndexes'),
+    ({ kind, body: text }) =>
+      kind === 'generator' && /^\s*previewFeatures\s*=\s*\[[^\]]*"partialIndexes"/m.test(text),
   );
   const schemas = blocks.flatMap(({ kind, body: text }) =>
     kind === 'datasource' ? (/^\s*schemas\s*=\s*\[([^\]]*)\]/m.exec(text)?.[1] ?? []) : [],

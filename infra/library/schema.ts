@@ -36,7 +36,7 @@ export async function readSchema(
   given: { readonly schema?: string | undefined; readonly migrations?: string | undefined },
 ): Promise<Schema> {
   const configured = given.schema && given.migrations ? {} : await readConfiguration(directory);
-  const candidates = [given.schema ?? configured.schema ?? DEFAULTS].flat();
+  const candidates = [given.schema || configured.schema || DEFAULTS].flat();
   const at = candidates.map((name) => path.resolve(directory, name)).find((file) => existsSync(file));
   if (at === undefined) {
     throw new UsageError(
@@ -44,15 +44,17 @@ export async function readSchema(
     );
   }
   const isFolder = statSync(at).isDirectory();
-  const files = isFolder
-    ? readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.prisma'))
-    : [''];
-  const blocks = files.flatMap((name) => blocksOf(path.join(at, name)));
+  const blocks = (isFolder ? filesIn(at) : [at]).flatMap((file) => blocksOf(file));
   const beside = path.join(isFolder ? at : path.dirname(at), 'migrations');
-  const migrations = path.resolve(directory, given.migrations ?? configured.migrations?.path ?? beside);
+  const migrations = path.resolve(directory, given.migrations || configured.migrations?.path || beside);
   refuseUnlessPostgres(at, blocks);
   return { at, isFolder, blocks, migrations };
 }
+
+const filesIn = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.prisma'))
+    .map((entry) => path.join(entry.parentPath, entry.name));
 
 interface Configuration {
   readonly schema?: string;
@@ -85,10 +87,10 @@ function loaderOf(directory: string): Loader | undefined {
   }
 }
 
-/** The blocks of a schema's file. */
+/** The blocks of a schema's file. A comment within quotes is none. */
 export function blocksOf(file: string): Block[] {
-  const text = readFileSync(file, 'utf8').replaceAll(/\/\*[^]*?\*\/|\/\/.*/g, '');
-  const blocks = text.matchAll(/^[ \t]*(\w+)[ \t]+(\w+)[ \t]*\{[ \t]*$([^]*?)^[ \t]*\}/gm);
+  const text = readFileSync(file, 'utf8').replaceAll(/("(?:\\.|[^"\\\n])*")|\/\*[^]*?\*\/|\/\/.*/g, '$1');
+  const blocks = text.matchAll(/^[ \t]*(\w+)[ \t]+([\p{L}\p{N}_-]+)[ \t]*\{[ \t]*$([^]*?)^[ \t]*\}/gmu);
   return [...blocks].map(([, kind = '', name = '', body = '']) => ({ kind, name, body, file }));
 }
 
@@ -105,19 +107,22 @@ function refuseUnlessPostgres(at: string, blocks: readonly Block[]): void {
 const valueOf = ({ body }: Block, key: string): string | undefined =>
   new RegExp(`^\\s*${key}\\s*=\\s*"([^"]*)"`, 'm').exec(body)?.[1];
 
-/** The import of the project's Prisma client from a file in `folder`: a file of the generator's output, or a package. */
+/** The import of the project's Prisma client from a file in `folder`: a file of the generator's output, or the package. */
 export function clientImport({ at, blocks }: Schema, folder: string, extension: string): string {
   const generators = blocks.filter(({ kind }) => kind === 'generator');
-  const generator = generators.find((each) =>
+  const [generator] = generators.filter((each) =>
     /^prisma-client(?:-js)?$/.test(valueOf(each, 'provider') ?? ''),
   );
-  if (!generator)
+  if (!generator) {
     throw new UsageError(`no generator of ${at} has the provider prisma-client or prisma-client-js`);
+  }
+  const isOlder = valueOf(generator, 'provider') === 'prisma-client-js';
   const output = valueOf(generator, 'output');
-  if (output === undefined) return '@prisma/client';
-  const made = path
-    .relative(folder, path.resolve(path.dirname(generator.file), output))
-    .replaceAll(path.sep, '/');
-  // The older generator makes a folder that is a package.
-  return valueOf(generator, 'provider') === 'prisma-client-js' ? made : `${made}/client${extension}`;
+  if (output === undefined && isOlder) return '@prisma/client';
+  if (output === undefined) throw new UsageError(`generator ${generator.name} of ${at} has no output`);
+  // The older generator makes a folder that is a package, of JavaScript.
+  const file = isOlder ? (extension === '' ? '' : 'index.js') : `client${extension}`;
+  const client = path.join(path.resolve(path.dirname(generator.file), output), file);
+  const relative = path.relative(folder, client).replaceAll(path.sep, '/');
+  return relative.startsWith('../') ? relative : `./${relative}`;
 }
