@@ -62,7 +62,7 @@ export interface World {
   readonly pool: SandboxPool;
   /** Faults strike only while this is true. */
   faulty: boolean;
-  /** Faults that have begun and are not over, such as a freeze. */
+  /** Faults that have begun and are not over, such as a freeze, and invocations that began among them. */
   underway: number;
   /** Nobody begins anything any more. */
   over: boolean;
@@ -161,6 +161,9 @@ export async function throughDisasters<T>(
 /** One invocation in the slot's process, or in a fresh one when it has none. Throws what the invocation throws. */
 export async function invoke(world: World, slot: Slot, event: unknown): Promise<unknown> {
   const sandbox = (slot.sandbox ??= await world.pool.take());
+  // What began under faults may still do anything: a relay that thaws sends what it was about to send.
+  const faulty = Number(world.faulty);
+  world.underway += faulty;
   try {
     return await sandbox.invoke(slot.role(world.faulty), event, invocationMs(world));
   } catch (error) {
@@ -171,6 +174,8 @@ export async function invoke(world: World, slot: Slot, event: unknown): Promise<
       slot.sandbox = undefined;
     }
     throw error;
+  } finally {
+    world.underway -= faulty;
   }
 }
 
