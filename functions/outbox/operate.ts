@@ -1,5 +1,5 @@
 import { validate as isUuid } from 'uuid';
-import { onWriteConflictAgain, type Store } from '../shared/store.ts';
+import { onWriteConflictAgain, rfc3339, type Store } from '../shared/store.ts';
 
 /** Which parked events a person means; every condition given must hold. At least one is needed. */
 export interface ParkedSelection {
@@ -51,13 +51,10 @@ const DISCARD = `
 WITH selected AS MATERIALIZED (${SELECTED})
 DELETE FROM outbox_event WHERE sequence = ANY (ARRAY(SELECT sequence FROM selected)) AND state = 'PARKED'`;
 
-const rfc3339 = (column: string, name: string) =>
-  `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') AS "${name}"`;
-
 const FIND = `
 SELECT sequence, event_id AS "eventId", destination, type, ordering_key AS "orderingKey", state, attempts,
-  ${rfc3339('recorded_at', 'recordedAt')}, ${rfc3339('due_at', 'dueAt')}, ${rfc3339('lease_until', 'leaseUntil')},
-  ${rfc3339('published_at', 'publishedAt')}, message_id AS "messageId", park_reason AS "parkReason",
+  ${rfc3339('recorded_at')} AS "recordedAt", ${rfc3339('due_at')} AS "dueAt", ${rfc3339('lease_until')} AS "leaseUntil",
+  ${rfc3339('published_at')} AS "publishedAt", message_id AS "messageId", park_reason AS "parkReason",
   last_error AS "lastError",
   ARRAY(SELECT consumer FROM applied_event AS a WHERE a.source = e.source AND a.event_id = e.event_id ORDER BY 1)
     AS "appliedBy"
@@ -66,7 +63,7 @@ FROM outbox_event AS e WHERE event_id = $1::uuid ORDER BY destination`;
 // A reason begins with its code, up to a colon.
 const COUNT = `
 SELECT destination, type, split_part(coalesce(park_reason, last_error, ''), ':', 1) AS reason, count(*)::int AS count,
-  ${rfc3339('min(coalesce(parked_at, waiting_since, due_at))', 'since')}, min(event_id::text) AS example
+  ${rfc3339('min(coalesce(parked_at, waiting_since, due_at))')} AS "since", min(event_id::text) AS example
 FROM outbox_event WHERE state = $1 GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
 
 /** Events of one kind. */

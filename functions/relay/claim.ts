@@ -1,5 +1,5 @@
 import { countdown, type TimeLeft } from '../shared/deadline.ts';
-import { onWriteConflictAgain, type Store } from '../shared/store.ts';
+import { onWriteConflictAgain, rfc3339, type Store } from '../shared/store.ts';
 
 /** A row whose claim we won. */
 export interface ClaimedEvent {
@@ -57,8 +57,6 @@ export const CLAIMABLE = `state = 'PENDING' AND due_at <= now() AND (lease_until
  */
 export const LEASE = `claim_token = $1::uuid, lease_until = now() + $2::float8 * interval '1 second',
   attempts = attempts + 1, last_error = CASE WHEN claim_token IS NULL THEN last_error END`;
-
-const rfc3339 = (time: string) => `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
 /** Times come as text and numbers, so no time zone setting has a say. A released row waits since it was recorded. */
 export const CLAIMED = `

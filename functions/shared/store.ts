@@ -39,6 +39,10 @@ export function storeOf(client: RawClient): Store {
   };
 }
 
+/** SQL for a time as RFC 3339 text in UTC, to the microsecond; no time zone or date style of the session has a say. */
+export const rfc3339 = (time: string) =>
+  `to_char(${time} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
 const WRITE_CONFLICTS = new Set(['P2034', '40P01', '40001']);
 const CONFLICT_TRIES = 3;
 
