@@ -82,7 +82,9 @@ Next:
 
 const COMMANDS: Readonly<Record<string, (args: readonly string[]) => number | Promise<number>>> = {
   init: async (args) => {
-    process.stdout.write(`${(await init(process.cwd(), args)).join('\n')}\n${NEXT}`);
+    const lines = await init(process.cwd(), args);
+    const isSet = lines.every((line) => line.startsWith('kept'));
+    process.stdout.write(`${lines.join('\n')}\n${isSet ? '' : NEXT}`);
     return 0;
   },
   doctor: examine,

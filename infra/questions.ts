@@ -28,13 +28,15 @@ export const QUESTIONS: Readonly<Record<string, Question>> = {
     table(await countEvents(store, 'PENDING'), selection) ?? 'nothing is pending',
   replay: async (store, selection) => {
     const count = await replayParked(store, selected(selection));
-    return `${count} events will be sent again${await whyNone(store, count, selection)}`;
+    return `${events(count)} will be sent again${await whyNone(store, count, selection)}`;
   },
   discard: async (store, selection) => {
     const count = await discardParked(store, selected(selection));
-    return `${count} events deleted${await whyNone(store, count, selection)}`;
+    return `${events(count)} deleted${await whyNone(store, count, selection)}`;
   },
 };
+
+const events = (count: number) => (count === 1 ? '1 event' : `${count} events`);
 
 /** One line for each kind that was chosen, under a head; undefined when there is none. */
 function table(kinds: readonly EventKind[], { eventId, ...chosen }: ParkedSelection): string | undefined {

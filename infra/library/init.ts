@@ -40,9 +40,11 @@ export async function init(directory: string, args: readonly string[] = []): Pro
     ...addMigrations(schema.migrations),
     ...addFunctions(directory, folder, { '<client>': client, '<extension>': extension }),
   ];
-  return done.map(({ file, was, why }) =>
+  const lines = done.map(({ file, was, why }) =>
     [`${was.padEnd(8)} ${path.relative(directory, file)}`, why].filter(Boolean).join(': '),
   );
+  // Both models are of one file.
+  return [...new Set(lines)];
 }
 
 /** Where the functions go, from the project's folder on, as serverless.yml names their handlers. */
