@@ -96,31 +96,21 @@ export interface RecorderOptions<S extends Schemas> {
  * (what is recorded is the value given, not the schema's output), the options fill in where an event goes and on whose
  * behalf, and a destination that they do not know is an error here, not later.
  *
+ * @throws TypeError at once when a route leads to a destination that there is not
  * @throws InvalidEventError (the recorder) naming the event and the field
  */
 export function recorder<S extends Schemas>(
   types: EventTypes<S>,
-  { source, routes = {}, destinations }: RecorderOptions<S> = {},
+  options: RecorderOptions<S> = {},
 ): (tx: TransactionClient, events: readonly Recordable<InputOf<S>>[]) => Promise<string[]> {
-  const byType: Readonly<Record<string, readonly string[] | undefined>> = routes;
-  const known = new Set(destinations ?? Object.values(byType).flatMap((names) => names ?? []));
-  const complete = async (given: unknown, at: string) => {
+  const destinationsOf = router(options);
+  const complete = async (given: unknown, at: string): Promise<EventInput> => {
     const event = readEvent(partialEvent, given, at);
     const checked = await checkPayload(types, event.type, event.payload);
     if ('problem' in checked) throw new InvalidEventError(`${at}.${checked.field}`, checked.problem);
-    const route = Object.hasOwn(byType, event.type) ? byType[event.type] : undefined;
-    const names = event.destinations ?? route;
-    if (names === undefined) {
-      const problem = `there is no route for ${JSON.stringify(event.type)}; give one, or destinations`;
-      throw new InvalidEventError(`${at}.destinations`, problem);
-    }
-    const stranger = [names].flat().find((name) => !known.has(name));
-    if (stranger !== undefined) {
-      const problem = `no destination ${JSON.stringify(stranger)}; expected some of ${[...known].join(', ')}`;
-      throw new InvalidEventError(`${at}.destinations`, problem);
-    }
-    // What is still missing now, recordEvents says.
-    return { ...event, source: event.source ?? source, destinations: names } as EventInput;
+    const destinations = destinationsOf(event.type, event.destinations, at);
+    // Whether there is a source now, recordEvents says.
+    return { ...event, source: event.source ?? options.source, destinations } as EventInput;
   };
   return async (tx, events) => {
     assertArray(events);
@@ -128,6 +118,28 @@ export function recorder<S extends Schemas>(
     // One after the other: a schema may ask a database, and the first problem is the one that is told.
     for (const [index, event] of events.entries()) all.push(await complete(event, `events[${index}]`));
     return recordEvents(tx, all);
+  };
+}
+
+/** Makes what says where an event goes: to what it names itself, or along the route of its type. */
+function router<S extends Schemas>({ routes = {}, destinations }: RecorderOptions<S>) {
+  const byType: Readonly<Record<string, readonly string[] | undefined>> = routes;
+  const routed = Object.values(byType).flatMap((names) => names ?? []);
+  const known = new Set(destinations ?? routed);
+  const strangerIn = (names: readonly string[]) => [names].flat().find((name) => !known.has(name));
+  const expected = `expected some of ${[...known].join(', ')}`;
+  const lost = strangerIn(routed);
+  if (lost !== undefined)
+    throw new TypeError(`recorder: a route leads to ${JSON.stringify(lost)}; ${expected}`);
+  return (type: string, own: readonly string[] | undefined, at: string): readonly string[] => {
+    const refuse = (problem: string) => new InvalidEventError(`${at}.destinations`, problem);
+    const names = own ?? (Object.hasOwn(byType, type) ? byType[type] : undefined);
+    if (names === undefined) {
+      throw refuse(`there is no route for ${JSON.stringify(type)}; give one, or destinations`);
+    }
+    const stranger = strangerIn(names);
+    if (stranger !== undefined) throw refuse(`no destination ${JSON.stringify(stranger)}; ${expected}`);
+    return names;
   };
 }
 
