@@ -6,7 +6,7 @@ import { connectionSettings } from '../functions/shared/connection.ts';
 import type { Store } from '../functions/shared/store.ts';
 import { doctor } from './doctor.ts';
 import { init } from './library/init.ts';
-import { QUESTIONS, run } from './questions.ts';
+import { QUESTIONS, questionOf } from './questions.ts';
 
 const HELP = `Asks about events, and settles parked ones. DATABASE_URL (or another of the functions' ways) says where.
 
@@ -51,7 +51,7 @@ async function examine(args: readonly string[]): Promise<number> {
 const INT8 = 20;
 
 /** Without Prisma: whose client it would be depends on the project. */
-async function ask(args: readonly string[]): Promise<number> {
+async function ask(question: (store: Store) => Promise<string>): Promise<number> {
   const keys = Object.keys(connectionShape).map(variableOf);
   const environment = Object.fromEntries(keys.map((key) => [key, process.env[key]]));
   const settings = await connectionSettings(readConfig(connectionShape, environment))();
@@ -64,7 +64,7 @@ async function ask(args: readonly string[]): Promise<number> {
     execute: async (text, values) => (await pool.query(text, [...values])).rowCount ?? 0,
   };
   try {
-    process.stdout.write(`${await run(store, args)}\n`);
+    process.stdout.write(`${await question(store)}\n`);
     return 0;
   } finally {
     await pool.end();
@@ -105,9 +105,10 @@ export async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   try {
-    if (Object.hasOwn(QUESTIONS, name)) return await ask(args);
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
     if (command) return await command(rest);
+    const question = questionOf(args);
+    if (question) return await ask(question);
     const known = Object.keys({ ...QUESTIONS, ...COMMANDS }).join(', ');
     throw new TypeError(`no command "${name}"; expected one of ${known}\n\n${HELP}`);
   } catch (error) {

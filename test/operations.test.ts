@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { startEventBridge } from '../infra/local/eventbridge.ts';
 import { readEnvelope, type Envelope } from '../functions/outbox/envelope.ts';
-import { discardParked, findEvent, replayParked, type ParkedSelection } from '../functions/outbox/operate.ts';
+import { discardParked, findEvent, replayParked, type EventSelection } from '../functions/outbox/operate.ts';
 import { recordEvents } from '../functions/outbox/record.ts';
 import type { ClaimedEvent } from '../functions/relay/claim.ts';
 import type { RelayConfig } from '../functions/relay/config.ts';
@@ -228,7 +228,7 @@ describe('a person sends parked events again, or throws them away', () => {
     await insertEvents(db, rows.length, (index) => rows[index] ?? {});
   }
 
-  const selections: [selection: ParkedSelection, sequences: bigint[]][] = [
+  const selections: [selection: EventSelection, sequences: bigint[]][] = [
     [{ eventId: ID }, [1n, 2n]],
     [{ destination: 'stock' }, [1n, 3n, 4n]],
     [{ type: 'order.paid' }, [3n]],
@@ -288,7 +288,7 @@ describe('a person sends parked events again, or throws them away', () => {
     { reason: '' },
   ])('%o selects nothing in particular, and is refused before any SQL', async (selection) => {
     for (const verb of Object.values(verbs)) {
-      const made = verb({ query: refusing, execute: refusing }, selection as ParkedSelection);
+      const made = verb({ query: refusing, execute: refusing }, selection as EventSelection);
       await expect(made).rejects.toThrow(TypeError);
     }
   });

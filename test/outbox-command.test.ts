@@ -2,7 +2,7 @@
 
 import { beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { main } from '../infra/outbox.ts';
-import { run } from '../infra/questions.ts';
+import { questionOf } from '../infra/questions.ts';
 import { storeOf, type Store } from '../functions/shared/store.ts';
 import { createDatabase, createPrisma, type TestDatabase } from './support/database.ts';
 import { insertEvent, insertEvents, parked } from './support/factories.ts';
@@ -18,7 +18,7 @@ beforeAll(async () => {
 });
 beforeEach(() => db.sql('TRUNCATE outbox_event, applied_event'));
 
-const ask = (...args: string[]) => run(store, args);
+const ask = async (...args: string[]) => (await questionOf(args)?.(store)) ?? 'no such question';
 const fields = (said: string) => said.split('\n').map((line) => line.split('\t'));
 
 /** What it writes, and its exit code. */
@@ -87,6 +87,10 @@ describe('parked, pending', () => {
         .map((line) => line[1]),
     ).toEqual(['mail']);
     expect(await ask('pending', '--reason', 'Unavailable')).toBe('nothing is pending');
+    // What is shown is what the same choice would send again, to the end of a reason, wherever the options stand.
+    await insertEvents(db, 2, (n) => parked({ parkReason: ['TooLarge: 2 MB', 'TooLarge: 3 MB'][n] ?? '' }));
+    expect(await ask('--reason', 'TooLarge: 2', 'parked')).toMatch(/\n1\t/);
+    expect(await ask('--reason', 'TooLarge: 2', 'replay')).toBe('1 event will be sent again');
     await expect(ask('pending', '--id', ID)).rejects.toThrow('`outbox where ID` tells of a single event');
     await expect(ask('parked', 'mail')).rejects.toThrow('parked: unexpected argument "mail"');
     await expect(ask('where', ID, 'mail')).rejects.toThrow('where: unexpected argument "mail"');

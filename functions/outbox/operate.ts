@@ -1,8 +1,8 @@
 import { validate as isUuid } from 'uuid';
 import { onWriteConflictAgain, rfc3339, type Store } from '../shared/store.ts';
 
-/** Which parked events a person means; every condition given must hold. At least one is needed. */
-export interface ParkedSelection {
+/** Which events a person means; every condition given must hold. */
+export interface EventSelection {
   readonly eventId?: string;
   readonly destination?: string;
   readonly type?: string;
@@ -33,11 +33,13 @@ export interface EventWhereabouts {
 /** Rows changed by one statement; small, so that nothing waits for long. */
 const PAGE = 1_000;
 
-const SELECTED = `
-SELECT sequence FROM outbox_event
-WHERE state = 'PARKED' AND ($1::uuid IS NULL OR event_id = $1::uuid)
+/** What was chosen: `$1` to `$4` as `valuesOf` gives them, null for any. */
+const CHOSEN = `($1::uuid IS NULL OR event_id = $1::uuid)
   AND ($2::text IS NULL OR destination = $2) AND ($3::text IS NULL OR type = $3)
-  AND ($4::text IS NULL OR starts_with(park_reason, $4))
+  AND ($4::text IS NULL OR starts_with(coalesce(park_reason, last_error, ''), $4))`;
+
+const SELECTED = `
+SELECT sequence FROM outbox_event WHERE state = 'PARKED' AND ${CHOSEN}
 ORDER BY sequence LIMIT ${PAGE} FOR UPDATE SKIP LOCKED`;
 
 const REPLAY = `
@@ -64,7 +66,7 @@ FROM outbox_event AS e WHERE event_id = $1::uuid ORDER BY destination`;
 const COUNT = `
 SELECT destination, type, split_part(coalesce(park_reason, last_error, ''), ':', 1) AS reason, count(*)::int AS count,
   ${rfc3339('min(coalesce(parked_at, waiting_since, due_at))')} AS "since", min(event_id::text) AS example
-FROM outbox_event WHERE state = $1 GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
+FROM outbox_event WHERE state = $5 AND ${CHOSEN} GROUP BY 1, 2, 3 ORDER BY count DESC, 1, 2, 3`;
 
 /** Events of one kind. */
 export interface EventKind {
@@ -80,8 +82,14 @@ export interface EventKind {
 }
 
 /** Counts parked or pending events by destination, type and reason, most first. Reads the whole table. */
-export const countEvents = (store: Store, state: 'PARKED' | 'PENDING'): Promise<EventKind[]> =>
-  store.query<EventKind>(COUNT, [state]);
+export const countEvents = (
+  store: Store,
+  state: 'PARKED' | 'PENDING',
+  selection: EventSelection = {},
+): Promise<EventKind[]> => store.query<EventKind>(COUNT, [...valuesOf(selection), state]);
+
+const valuesOf = ({ eventId, destination, type, reason }: EventSelection) =>
+  [eventId, destination, type, reason].map((value) => value ?? null);
 
 /** Answers "where is event X?": one entry for each of its destinations; none when it is unknown or pruned. Throws TypeError for what is no UUID. */
 export async function findEvent(store: Store, eventId: string): Promise<EventWhereabouts[]> {
@@ -96,18 +104,17 @@ export async function findEvent(store: Store, eventId: string): Promise<EventWhe
  * @returns number of events; in small statements, so others are not held up
  * @throws TypeError when the selection is empty, or its event id is no UUID
  */
-export const replayParked = (store: Store, selection: ParkedSelection) => all(store, REPLAY, selection);
+export const replayParked = (store: Store, selection: EventSelection) => all(store, REPLAY, selection);
 
 /** Deletes parked events for good; an ordering key they held up moves on. Returns and throws like `replayParked`. */
-export const discardParked = (store: Store, selection: ParkedSelection) => all(store, DISCARD, selection);
+export const discardParked = (store: Store, selection: EventSelection) => all(store, DISCARD, selection);
 
-async function all(store: Store, statement: string, selection: ParkedSelection): Promise<number> {
-  const { eventId = null, destination = null, type = null, reason = null } = selection;
-  const values = [eventId, destination, type, reason];
+async function all(store: Store, statement: string, selection: EventSelection): Promise<number> {
+  const values = valuesOf(selection);
   if (values.every((value) => value === null) || values.includes('')) {
     throw new TypeError('expected at least one of eventId, destination, type, reason');
   }
-  if (eventId !== null) refuseUnlessUuid(eventId);
+  if (selection.eventId !== undefined) refuseUnlessUuid(selection.eventId);
   let changed = 0;
   for (let page = PAGE; page === PAGE; changed += page) {
     page = await onWriteConflictAgain(() => store.execute(statement, values));
