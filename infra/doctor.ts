@@ -65,10 +65,9 @@ export function environmentProblems(
  */
 export function templateProblems(template: Template, maxConnections?: number): string[] {
   const functions: DeployedFunction[] = functionsOf(template);
+  const configs = configsOf(functions);
   return [
-    ...functions.flatMap(({ name, environment }) =>
-      environmentProblems(name, environment, configsOf(functions)),
-    ),
+    ...functions.flatMap(({ name, environment }) => environmentProblems(name, environment, configs)),
     ...relationsOf(template, functions, maxConnections),
   ];
 }
@@ -79,10 +78,11 @@ export function templateProblems(template: Template, maxConnections?: number): s
  */
 export function templateNotes(template: Template, maxConnections?: number): string[] {
   const functions = functionsOf(template);
+  const configs = configsOf(functions);
   const unchecked = functions.filter(
     ({ name, environment }) =>
       environment['OUTBOX_QUEUE_URL'] === undefined &&
-      !Object.hasOwn(configsOf(functions), name) &&
+      !Object.hasOwn(configs, name) &&
       Object.keys(environment).some((key) => key.startsWith('OUTBOX_')),
   );
   return [

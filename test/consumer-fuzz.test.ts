@@ -254,12 +254,10 @@ test('an event of any shape is thrown back whole, or each of its records is name
     seen[answer ? 'answered' : 'thrown'] += 1;
     if (!answer) return;
     const { Records } = event as { Records: SQSRecord[] };
-    const named = new Set([
-      ...answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier),
-      ...buriedIn(queues),
-    ]);
-    for (const { messageId } of Records)
-      expect(named.has(messageId) || named.has(inAttribute(messageId)), JSON.stringify(messageId)).toBe(true);
+    const failed = answer.batchItemFailures.map(({ itemIdentifier }) => itemIdentifier);
+    const buried = new Set(buriedIn(queues));
+    const left = Records.map(({ messageId }) => messageId).filter((id) => !buried.has(inAttribute(id)));
+    expect(failed).toEqual(expect.arrayContaining(left));
   };
   await check({ Records: [{ messageId: 'a\u0000b\uD800', body: 'x' }] });
   const records = fc.array(anyRecord, { maxLength: 5 });

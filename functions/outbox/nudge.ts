@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SendMessageCommand, type SQSClient } from '@aws-sdk/client-sqs';
+import { address } from '../shared/config.ts';
 import { countdown, inTime } from '../shared/deadline.ts';
 import { describeError } from '../shared/errors.ts';
 import { report as writeReport, type Report } from '../shared/report.ts';
@@ -32,7 +33,7 @@ export interface NudgerOptions {
  */
 export function nudger(options: NudgerOptions): () => Promise<void> {
   const { tickQueueUrl, pauseMs = 0 } = options;
-  if (!/^https?:/.test(tickQueueUrl) || !URL.canParse(tickQueueUrl)) {
+  if (!address.safeParse(tickQueueUrl).success) {
     throw new TypeError(`nudger: tickQueueUrl: expected a queue's URL, got ${JSON.stringify(tickQueueUrl)}`);
   }
   const pause = pauseMs > 0 ? () => sleep(pauseMs) : () => undefined;

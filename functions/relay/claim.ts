@@ -58,16 +58,19 @@ export const CLAIMABLE = `state = 'PENDING' AND due_at <= now() AND (lease_until
 export const LEASE = `claim_token = $1::uuid, lease_until = now() + $2::float8 * interval '1 second',
   attempts = attempts + 1, last_error = CASE WHEN claim_token IS NULL THEN last_error END`;
 
+/** When a row first fell due: a release has moved `due_at`, and kept that here. */
+const WAITING_SINCE = 'coalesce(waiting_since, due_at)';
+
 /** Times come as text and numbers, so no time zone setting has a say. A released row waits since it was recorded. */
 export const CLAIMED = `
 sequence, event_id AS "eventId", destination, source, type, ordering_key AS "orderingKey", payload::text AS payload,
 trace_parent AS "traceParent",
 ${rfc3339('recorded_at')} AS "recordedAt",
-CASE WHEN replays = 0 AND coalesce(waiting_since, due_at) > recorded_at
-  THEN ${rfc3339('coalesce(waiting_since, due_at)')} END AS "dueTime",
+CASE WHEN replays = 0 AND ${WAITING_SINCE} > recorded_at
+  THEN ${rfc3339(WAITING_SINCE)} END AS "dueTime",
 extract(epoch FROM due_at)::float8 AS "dueAt",
-extract(epoch FROM coalesce(waiting_since, due_at))::float8 AS "waitingSince",
-extract(epoch FROM now() - coalesce(waiting_since, due_at))::float8 AS "ageSeconds",
+extract(epoch FROM ${WAITING_SINCE})::float8 AS "waitingSince",
+extract(epoch FROM now() - ${WAITING_SINCE})::float8 AS "ageSeconds",
 attempts, releases, replays, last_error AS "lastError"`;
 
 /**

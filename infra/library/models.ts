@@ -12,6 +12,9 @@ export interface Done {
   readonly why?: string;
 }
 
+/** The condition of a partial index, as the feature of that name spells it. */
+const CONDITION = /, where: raw\("[^"]*"\)/g;
+
 const TABLES = { OutboxEvent: 'outbox_event', AppliedEvent: 'applied_event' };
 
 /**
@@ -67,7 +70,7 @@ function textOf({ name, body }: Block, blocks: readonly Block[]): string {
   if (schemas.some((names) => !names.includes('"public"'))) {
     throw new UsageError('the outbox is in the schema public; add it to the schemas of the datasource');
   }
-  const indexed = knowsPartial ? body : body.replaceAll(/, where: raw\("[^"]*"\)/g, '');
+  const indexed = knowsPartial ? body : body.replaceAll(CONDITION, '');
   return `model ${name} {${indexed}${schemas.length > 0 ? '  @@schema("public")\n' : ''}}\n`;
 }
 
@@ -78,12 +81,10 @@ function append(file: string, models: string): void {
 }
 
 const linesOf = ({ body }: Block) =>
-  body.split('\n').map((line) =>
-    line
-      .replace(/, where: raw\("[^"]*"\)/, '')
-      .replaceAll(/\s+/g, ' ')
-      .trim(),
-  );
+  body
+    .replaceAll(CONDITION, '')
+    .split('\n')
+    .map((line) => line.replaceAll(/\s+/g, ' ').trim());
 
 function compared(own: Block, theirs: Block): Done {
   const have = new Set(linesOf(theirs));
